@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := .venv-bench
 ARGS   ?=
-SOAK   := stores interleavings model zones batches drill simulation chaos
+SOAK   := stores streams load interleavings model zones batches drill simulation api chaos
 # What soak and bench run of all they could.
 PARTS  ?=
 WORLDS ?= 10000
@@ -37,6 +37,7 @@ docs: export PYTHONPATH := src:tests/docs
 docs: $(READY)
 	$(BIN)/python tests/docs/docs_api.py
 	$(BIN)/python tests/docs/docs_documents.py
+	$(BIN)/python tests/docs/docs_http.py
 	$(BIN)/python tests/docs/docs_tables.py
 	$(BIN)/python tests/test_docs_rules.py
 
@@ -66,10 +67,20 @@ $(READY): pyproject.toml constraints.txt
 # The long versions of what the tests run short: all of them, or PARTS="model zones". A part is a rule and a name in SOAK.
 soak: $(patsubst %,soak-%,$(or $(PARTS),$(SOAK)))
 
-# Every rule of a store on PostgreSQL without NOTIFY.
+# Every case of every rule of a store: through pgbouncer, without NOTIFY, and in memory.
 soak-stores: export MULLIGAN_SOAK := 1
 soak-stores: $(READY) servers
-	$(BIN)/pytest -q -n 2 --dist worksteal tests/stores/test_store_postgres.py -k TestEveryRule $(ARGS)
+	$(BIN)/pytest -q -n 2 --dist worksteal tests/stores/test_store_postgres.py tests/stores/test_store_sqlite.py -k "TestEveryRule or TestPostgresThroughPgbouncer or TestMemory" $(ARGS)
+
+# Three hundred readers of the event stream that do not read.
+soak-streams: export MULLIGAN_SOAK := 1
+soak-streams: $(READY)
+	$(BIN)/pytest -q -s tests/web/test_web_stream_load.py $(ARGS)
+
+# A body of 1 GiB, 100,000 headers, 500 clients that never end their head, a million ids.
+soak-load: export MULLIGAN_SOAK := 1
+soak-load: $(READY)
+	$(BIN)/pytest -q -s tests/web/test_hostile_requests.py $(ARGS)
 
 # Every order of six steps on one job, on each store.
 soak-interleavings: export MULLIGAN_SOAK := 1
@@ -94,6 +105,13 @@ soak-simulation: $(READY)
 	@first=$$($(DRAW)); seeds=$${MULLIGAN_SEEDS:-$$first-$$((first + $(WORLDS) - 1))}; \
 	echo "these worlds again: make soak PARTS=simulation MULLIGAN_SEEDS=$$seeds"; \
 	MULLIGAN_SEEDS=$$seeds $(BIN)/pytest -q -n 2 tests/simulator/test_simulation.py tests/simulator/test_day_of_outage.py $(ARGS)
+
+# Ten thousand requests that are made from the OpenAPI document, and many odd values in every place, on each store.
+soak-api: export MULLIGAN_SOAK := 1
+soak-api: export MULLIGAN_MODEL_SEED := $(or $(MULLIGAN_MODEL_SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
+soak-api: $(READY) servers
+	@echo "repeat with: make soak PARTS=api MULLIGAN_MODEL_SEED=$$MULLIGAN_MODEL_SEED"
+	$(BIN)/pytest -q -n 2 --dist worksteal tests/web/test_generated_requests.py tests/web/test_every_route.py tests/web/test_owners_apart.py $(ARGS)
 
 # A batch of 50,000 members, settled by four worker processes, on each store.
 soak-batches: export MULLIGAN_SOAK := 1
@@ -132,7 +150,7 @@ bench-report: $(BENCH)/.ready
 # The peers get environments of their own when they are first measured.
 $(BENCH)/.ready: pyproject.toml constraints.txt bench/requirements/mulligan.txt
 	$(PYTHON) -m venv $(BENCH)
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r bench/requirements/mulligan.txt -e '.[postgres,fast]'
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r bench/requirements/mulligan.txt -e '.[postgres,fast,web]'
 	@touch $@
 
 clean:

@@ -103,6 +103,27 @@ class Waits(Protocol):
     async def has_jobs_waiting(self) -> bool: ...
 
 
+@runtime_checkable
+class Serves(Protocol):
+    """A peer that takes jobs over HTTP: `POST` of a kind and its arguments to `path`."""
+
+    path: str
+
+    def server(self, port: int) -> list[str]:
+        """The command of one server process."""
+        ...
+
+    def tokens(self, clients: int) -> list[str]:
+        """One bearer token for each client."""
+        ...
+
+    def reader(self) -> str:
+        """A token that allows to read all jobs."""
+        ...
+
+    def count_jobs(self) -> int: ...
+
+
 async def preload(peer: Peer, kind: str, jobs: int, *, call: int = 1_000) -> None:
     """Enqueue jobs in the fastest way that the peer has."""
     if isinstance(peer, Preload):

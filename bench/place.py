@@ -39,7 +39,7 @@ class Postgres:
         self.url = self._server + self._name
 
     def create(self) -> None:
-        """Replace the database by an empty one, and let no checkpoint of before fall into what is measured."""
+        """Replace the database by an empty one, and let no earlier checkpoint fall into what is measured."""
         import psycopg
 
         with psycopg.connect(self._server + "postgres", autocommit=True) as connection:

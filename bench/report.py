@@ -1,4 +1,4 @@
-"""docs/benchmarks.md, made from results. Nothing in it is typed by hand."""
+"""docs/benchmarks.md, made from results. Nothing in it is typed manually."""
 
 # ruff: noqa: RUF001 - people read real dashes and multiplication signs
 

@@ -52,6 +52,14 @@ SERVER_CPU = Measure(
 )
 NOTIFY = Measure("storm", "NOTIFY/s", "A storm of enqueues, NOTIFY/s", "storm NOTIFY/s", less_is_better=True)
 STORM = Measure("storm", "jobs/s", "A storm of enqueues, jobs/s", "storm /s")
+HTTP = Measure("http", "requests/s", "POST /jobs with 32 clients, requests/s", "POST /s")
+HTTP_PLAIN = Measure(
+    "http", "without key, requests/s", "POST /jobs with 32 clients, no Idempotency-Key, requests/s", "POST, no key /s"
+)
+PAGE = Measure("reading", "GET /jobs", "GET /jobs, a page of 50 among all jobs, p50, ms", less_is_better=True)
+PAGE_FAILED = Measure(
+    "reading", "GET /jobs?state=failed", "GET /jobs?state=failed, a page of 50, p50, ms", less_is_better=True
+)
 STARTUP = Measure("startup", "ms", "The help of the command line, ms", "help ms", less_is_better=True)
 PROMOTED = Measure("due", "promoted s", "Many jobs due at once, until all are ready, s", less_is_better=True)
 MEANWHILE = Measure("due", "run meanwhile", "Many jobs due at once, jobs run before all are ready")
@@ -59,7 +67,7 @@ BATCH = Measure("batch", "jobs/s", "Drain of one batch, until it is settled, job
 
 MEASURES = (
     *(ENQUEUE_SYNC, ENQUEUE_ASYNC, BULK, DRAIN, DRAIN_TWO, FAILING),
-    *(GAPS_P50, GAPS_P99, IDLE_P50, IDLE_P99, STORM, NOTIFY),
+    *(GAPS_P50, GAPS_P99, IDLE_P50, IDLE_P99, STORM, NOTIFY, HTTP, HTTP_PLAIN),
     *(IDLE_MEMORY, PEAK_MEMORY, DRAIN_MEMORY, STARTUP, WORKER_CPU, SERVER_CPU),
 )
 

@@ -13,6 +13,7 @@ class Sizes:
     latencies: int = 200
     """Jobs 10 ms apart; half as many are sent to an idle worker."""
     storm_seconds: float = 3.0
+    http_seconds: float = 4.0
     backlog: int = 1_000_000
     """Jobs that are not to be run beside those measured, on PostgreSQL; a fifth of it on SQLite."""
     ahead: int = 5_000
@@ -40,6 +41,7 @@ SMALL = Sizes(
     drained=0.1,
     latencies=40,
     storm_seconds=1.0,
+    http_seconds=1.0,
     backlog=20_000,
     ahead=2_000,
     owners=500,

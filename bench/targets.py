@@ -92,6 +92,11 @@ def _targets() -> Iterator[Target]:
     yield Target(measured.GAPS_P50.title, SQLITE, measured.GAPS_P50, 3)
     yield Target(measured.IDLE_P50.title, SQLITE, measured.IDLE_P50, 3)
     yield Target("NOTIFY/s of a process in a storm of enqueues", POSTGRES, measured.NOTIFY, 200)
+    for measure in (measured.HTTP, measured.HTTP_PLAIN):
+        yield Target(measure.title, POSTGRES, measure, 0.6, "raw-fastapi", named="a FastAPI route with one INSERT")
+    for ours in (POSTGRES, SQLITE):
+        yield Target(measured.PAGE.title, ours, measured.PAGE, 25)
+        yield Target(measured.PAGE_FAILED.title, ours, measured.PAGE_FAILED, 25)
     for ours in (POSTGRES, SQLITE):
         for backlog, title in BACKLOGS.items():
             growth = Measure(f"growth-{backlog}", "jobs/s", "")

@@ -1,3 +1,4 @@
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -9,6 +10,9 @@ import pytest
 
 from mulligan import App
 from mulligan.failure import redact
+
+# The collector would visit all tests found so far, again and again: a half of the time that it takes to find them.
+gc.disable()
 
 
 def helper_modules() -> set[str]:
@@ -36,7 +40,9 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     # Only now: assertions of helpers that were imported before would show no values.
     from conformance.fields import FieldsPlugin
+    from new_database import use_copies
 
+    use_copies()
     config.pluginmanager.register(FieldsPlugin())
     # Drawn by the first process; parallel test processes inherit them.
     for name in FRESH_SEEDS:
@@ -58,8 +64,14 @@ def _is_roomy(place: Path) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first, so that nobody waits for them at the end."""
+    """The longest first, so that no process waits for them at the end."""
     items.sort(key=lambda item: "chaos" not in item.path.parts[-2:])
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay until the end: the collector never visits them, which took longer than many tests."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

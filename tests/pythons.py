@@ -16,7 +16,7 @@ HOUSE = Path(__file__).parent.parent
 OLDEST = (3, 11)
 LONG = [
     "tests/chaos",
-    "tests/simulation",
+    "tests/simulator",
     "tests/cli/test_cli_demo.py",
     "tests/cli/test_cli_drill.py",
     "tests/failure/test_engine_drill.py",

@@ -13,7 +13,7 @@ from mulligan import App, Job, JobFilter, RetryPolicy, Service
 from mulligan.console.arguments import NAME, check
 from mulligan.console.batches import Batch
 from mulligan.console.services import ServiceHandle
-from mulligan.errors import BadArgument, BadDuration, BadFilter, MulliganError
+from mulligan.errors import BadArgument, BadDuration, BadFilter, BadSubscriptionOption, MulliganError
 from mulligan.lifecycle import State
 from mulligan.records.batch import BatchState
 from mulligan.records.job import STRINGS
@@ -40,7 +40,7 @@ WRONG: tuple[Any, ...] = (
 )
 
 # They configure or start; their errors have tests elsewhere.
-WIRING = {"around", "close", "cron", "redact", "task", "migrate", "run", "worker"}
+WIRING = {"around", "close", "cron", "redact", "serve", "task", "migrate", "run", "worker"}
 # Any object is allowed: a connection of one's own is recognised by its type when it is used.
 ANYTHING = "connection"
 
@@ -75,6 +75,7 @@ def samples(app: App) -> dict[str, Any]:
     job = app.jobs(JobFilter(kind="charge")).jobs[0]
     batch = app.batch("import")
     redrive = app.redrive(JobFilter(kind="charge"), request_id="sample")
+    subscription = app.subscribe("failures", types=["job.failed"], channel="email", to="ops@example.org").subscription
     return {
         "job_id": job.id,
         "job": job.id,
@@ -92,7 +93,18 @@ def samples(app: App) -> dict[str, Any]:
         "part": job.id[-8:],
         "jobs": [job],
         "job_ids": [job.id],
+        "key_id": "unknown0",
+        "token": "mk_unknown",
         "apply": lambda _events, _connection: None,
+        "group": job.group,
+        "types": ["job.failed"],
+        "channel": "email",
+        "to": "ops@example.org",
+        "subscription": subscription.id,
+        "delivery": app.test_subscription(subscription.id).id,
+        "hook": app.create_hook("partner", batch=batch.id).hook.id,
+        "headers": {},
+        "body": b"",
     }
 
 
@@ -193,6 +205,9 @@ REFUSED: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("run", (), {"queues": "bulk"}, "queues is 'bulk', but it must be a list of queue names"),
     ("worker", (), {"concurrency": "2"}, "concurrency is '2', but it must be"),
     ("run_until_idle", (), {"concurrency": -1}, "concurrency is -1, but it must be"),
+    ("receive_hook", ("x", [], b""), {}, "headers is [], but it must be the headers of a request: a mapping of"),
+    ("receive_hook", ("x", {"webhook-id": 5}, b""), {}, "but it must be the headers of a request"),
+    ("receive_hook", ("x", {}, "{}"), {}, "body is '{}', but it must be bytes"),
     ("enqueue_many", (5,), {}, r"a binding is 5, but it must be a call made with task.bind(…)"),
     ("enqueue_many", (["x"],), {}, "a binding is 'x', but it must be"),
 ]  # fmt: skip
@@ -251,6 +266,12 @@ def test_a_pause_of_no_length_is_refused(shop: App, nothing: Any) -> None:
 def test_a_pause_into_the_past_is_refused(shop: App, negative: Any) -> None:
     with pytest.raises(BadDuration, match="not negative"):
         shop.pause(negative, queue="default")
+
+
+@pytest.mark.parametrize("types", [5, object(), [], [5], [["job.failed"]]], ids=range(5))
+def test_the_types_of_a_subscription_are_a_list_of_names(shop: App, types: Any) -> None:
+    with pytest.raises(BadSubscriptionOption, match=r"it must be a list of event types, such as \['job.failed'\]"):
+        shop.subscribe("failures", types=types, channel="email", to="ops@example.org")
 
 
 def test_a_job_itself_can_be_waited_for(shop: App) -> None:

@@ -66,7 +66,7 @@ def test_a_ratio_is_taken_in_each_round_that_has_both() -> None:
 
 def test_mulligan_and_the_raw_stores_are_measured_beside_every_choice() -> None:
     chosen = {entry.name for entry in choose_entries([PEER], "postgres")}
-    assert chosen == {OURS, PEER, "raw-loop", "raw-postgres"}
+    assert chosen == {OURS, PEER, "raw-fastapi", "raw-loop", "raw-postgres"}
 
 
 def test_growth_means_all_its_parts_and_drain_only_itself() -> None:
@@ -179,7 +179,7 @@ def test_a_ratio_in_the_report_comes_from_rounds_not_from_medians() -> None:
     assert found.median == 1.5
 
 
-def test_whoever_is_ahead_is_named_with_what_it_lacks() -> None:
+def test_a_peer_that_is_ahead_is_named_with_what_it_lacks() -> None:
     said = ahead(Results([*drained(OURS, 100), *drained("pgmq", 300), *drained(PEER, 90), *drained("taskiq", 200)]))
     assert "| Drain, one worker, jobs/s | PostgreSQL | 100 | pgmq 300 |" in said
     assert "| Drain, one worker, jobs/s | Redis | 100 | taskiq 200 |" in said

@@ -224,7 +224,7 @@ def test_a_precondition_that_gives_no_answer_allows_nothing() -> None:
     answer.get_loop().close()
 
 
-def test_somebody_elses_job_is_not_found_just_as_one_that_is_not_there() -> None:
+def test_the_job_of_another_owner_is_not_found_just_as_one_that_does_not_exist() -> None:
     app = App("sqlite:///:memory:")
     task = app.task("task", retry=RetryPolicy(1))(flaky(9))
     with sandbox(app) as box:
@@ -254,7 +254,7 @@ def test_a_failed_job_whose_key_another_holds_by_now_is_a_conflict_that_names_th
         assert app.job(failed.id).state is State.FAILED
 
 
-def test_every_move_by_hand_is_recorded_with_who_and_why() -> None:
+def test_every_manual_move_is_recorded_with_actor_and_reason() -> None:
     app = App("sqlite:///:memory:")
     task = app.task("task", retry=RetryPolicy(1))(flaky(9))
     with sandbox(app) as box:

@@ -63,14 +63,14 @@ def test_a_database_that_is_not_there_is_not_made(app: App, tmp_path: Any) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_no_database_is_told(app: App, tmp_path: Any) -> None:
+def test_a_file_that_is_no_database_is_reported(app: App, tmp_path: Any) -> None:
     (tmp_path / "jobs.db").write_text("not a database, and long enough to be looked at " * 20)
     (finding,) = app.doctor()
     assert (finding.code, finding.level) == (Check.REACHABLE, Level.PROBLEM)
     assert "is not a healthy SQLite database" in finding.found
 
 
-def test_a_damaged_file_is_told_without_false_comfort(app: App, tmp_path: Any) -> None:
+def test_a_damaged_file_is_reported_without_false_comfort(app: App, tmp_path: Any) -> None:
     task = app.task("task")(lambda _: None)
     app.enqueue_many([task.bind("x" * 100) for _ in range(500)])
     app.close()
@@ -87,7 +87,7 @@ def test_a_damaged_file_is_told_without_false_comfort(app: App, tmp_path: Any) -
     assert "nothing is lost" not in finding.found + finding.remedy
 
 
-def test_a_schema_of_a_newer_version_is_told(app: App) -> None:
+def test_a_schema_of_a_newer_version_is_reported(app: App) -> None:
     app.migrate()
     change(app, "INSERT INTO mulligan_schema VALUES (99, '099_future', 99)")
     app.close()
@@ -108,7 +108,7 @@ class WrongClock(SystemClock):
     ("off", "expected", "side"),
     [(NOTHING, Level.OK, "agree"), (5, Level.WARNING, "behind"), (-90, Level.PROBLEM, "ahead of")],
 )
-def test_a_clock_that_is_wrong_is_told(app: App, off: Any, expected: Level, side: str) -> None:
+def test_a_wrong_clock_is_reported(app: App, off: Any, expected: Level, side: str) -> None:
     app.migrate()
     with app.wiring.use(AppParts(clock=WrongClock(off if isinstance(off, timedelta) else timedelta(seconds=off)))):
         finding = found(app, Check.CLOCK)
@@ -132,7 +132,7 @@ def test_a_worker_that_went_without_a_goodbye_is_named(app: App) -> None:
     assert (finding.level, "here, process 7, seen 10m ago" in finding.found) == (Level.WARNING, True)
 
 
-def test_an_expired_lease_that_nobody_takes_back_is_a_problem(app: App) -> None:
+def test_an_expired_lease_that_no_worker_reclaims_is_a_problem(app: App) -> None:
     enqueue(app)
     lease(app, timedelta(microseconds=1))
     assert level(app, Check.LEASES_EXPIRED) is Level.OK, "give them a minute"
@@ -167,7 +167,7 @@ def test_a_ready_job_that_no_worker_takes_is_a_problem(app: App, worker: dict[st
     )
 
 
-def test_a_ready_job_that_waits_for_long_is_told(app: App) -> None:
+def test_a_ready_job_that_waits_for_long_is_reported(app: App) -> None:
     enqueue(app)
     assert level(app, Check.JOBS_WAITING) is Level.OK
     assert "1 ready job, the oldest ('convert') since" in found(app, Check.JOBS_WAITING, EVERYTHING).found
@@ -187,7 +187,7 @@ def test_failed_jobs_are_counted_by_code(app: App) -> None:
     assert (finding.level, finding.found) == (Level.WARNING, "3 jobs failed: 2 BAD, 1 WORSE")
 
 
-def test_a_pause_is_told_and_one_without_an_end_is_a_problem_after_a_day(app: App) -> None:
+def test_a_pause_is_reported_and_one_without_an_end_is_a_problem_after_a_day(app: App) -> None:
     app.pause("30m", duty="retry", actor="ann")
     assert level(app, Check.DUTIES_PAUSED, EVERYTHING) is Level.WARNING
     app.pause(duty="expire", actor="bob")
@@ -207,7 +207,7 @@ def test_the_remedy_for_a_paused_schedule_resumes_it(app: App) -> None:
     assert found(app, Check.DUTIES_PAUSED).remedy == "mulligan resume --schedule 'every night'"
 
 
-def test_a_policies_file_that_is_broken_or_names_nobody_is_told(tmp_path: Any) -> None:
+def test_a_policies_file_that_is_broken_or_has_unknown_names_is_reported(tmp_path: Any) -> None:
     file = tmp_path / "policies.yaml"
     with App(f"sqlite:///{tmp_path}/jobs.db", policies=file) as app:
         app.migrate()
@@ -230,7 +230,7 @@ def test_a_policies_file_that_is_broken_or_names_nobody_is_told(tmp_path: Any) -
         assert (finding.level, "kinds.convert.max_attemps" in finding.found) == (Level.PROBLEM, True)
 
 
-def test_a_reader_of_the_log_that_stands_still_is_told(app: App) -> None:
+def test_a_reader_of_the_log_that_stands_still_is_reported(app: App) -> None:
     enqueue(app)
     app.store.set_cursor("groups", app.store.last_position())
     assert level(app, Check.LOG_CURSORS, EVERYTHING) is Level.OK, "it has read all there is"
@@ -243,7 +243,7 @@ def test_a_reader_of_the_log_that_stands_still_is_told(app: App) -> None:
 @pytest.mark.parametrize(
     ("code", "limits"), [(Check.DISK, lambda free: Limits(disk=free * 2)), (Check.LOG_SIZE, lambda _: Limits(log=1))]
 )
-def test_little_space_and_a_long_log_are_told(app: App, code: Check, limits: Callable[[int], Limits]) -> None:
+def test_little_space_and_a_long_log_are_reported(app: App, code: Check, limits: Callable[[int], Limits]) -> None:
     import shutil
 
     enqueue(app)

@@ -159,7 +159,7 @@ SENTENCES = {
         an_event("job.started", {"worker": "w1", "trigger": "automatic"}, attempt=2),
         "Attempt 2 started on box, process 42.",
     ),
-    "started by hand on a worker that is gone": (
+    "started manually on a worker that is gone": (
         an_event("job.started", {"worker": "w9", "trigger": "manual"}),
         "Attempt 1 started on w9, requested manually.",
     ),
@@ -214,7 +214,7 @@ SENTENCES = {
         an_event("job.snoozed", {**BY_WORKER, "delay": 30, "reasons": {"snooze": 2, "of": 9}}, code="RATE_LIMITED"),
         "Attempt 1 was asked to slow down (RATE_LIMITED): it waits 30s, and no attempt is used up (wait 2 of 9).",
     ),
-    "snoozed by hand": (
+    "snoozed manually": (
         an_event("job.snoozed", {"delay": 3600, "reason": "maintenance"}, actor="anna"),
         'It was snoozed for 1h by anna (reason: "maintenance").',
     ),
@@ -229,7 +229,7 @@ SENTENCES = {
             "the job returned to its queue, and no attempt is used up."
         ),
     ),
-    "cancelled by hand": (
+    "cancelled manually": (
         an_event("job.cancelled", {"reason": "wrong file"}, actor="anna"),
         'It was cancelled by anna (reason: "wrong file").',
     ),
@@ -277,7 +277,7 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("name", SENTENCES)
-def test_every_event_is_told_in_a_sentence(name: str) -> None:
+def test_every_event_is_explained_in_a_sentence(name: str) -> None:
     event, sentence = SENTENCES[name]
     assert told(event) == f"2026-03-04 11:59:48 UTC (12s ago): {sentence}"
 
@@ -302,14 +302,14 @@ def test_data_that_is_missing_or_strange_never_stops_an_explanation(type_: str, 
     assert told(an_event(type_, data)).endswith(".")
 
 
-def test_the_technical_detail_is_never_told() -> None:
+def test_the_technical_detail_is_never_shown() -> None:
     failed = an_event("job.failed", {**FAILURE, "reasons": {"because": "attempts exhausted", "of": 3}}, code="GW_5XX")
     job = a_job(State.FAILED, error_code="GW_5XX", error_message="The gateway is down.", finished_at=NOW)
     explanation = explained(job, failed)
     assert "Traceback" not in " ".join(explanation.happened + explanation.next)
 
 
-def test_what_was_raised_is_told_beside_the_line_for_people() -> None:
+def test_the_exception_is_shown_beside_the_line_for_people() -> None:
     data = {**BY_WORKER, "message": "Something went wrong.", "error": "ValueError: no such page", "delay": 5}
     assert 'with UNKNOWN: "Something went wrong. (ValueError: no such page)"' in told(
         an_event("job.retried", data, code="UNKNOWN")
@@ -371,7 +371,7 @@ FINAL_DECISIONS: dict[str, tuple[Verdict, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", FINAL_DECISIONS)
-def test_why_no_retry_follows_is_told_in_plain_words(name: str) -> None:
+def test_why_no_retry_follows_is_said_in_plain_words(name: str) -> None:
     verdict, changes, why = FINAL_DECISIONS[name]
     job = a_job(State.RUNNING, attempt=1, **changes)
     event = settled(decide(verdict, job, POLICY, now=NOW, draw=0.5), job)
@@ -381,7 +381,7 @@ def test_why_no_retry_follows_is_told_in_plain_words(name: str) -> None:
     assert f"No retry follows, {why}." in explained(ended, event).next
 
 
-def test_a_retry_that_was_really_decided_is_told_with_its_reasons() -> None:
+def test_a_retry_that_was_really_decided_is_explained_with_its_reasons() -> None:
     job = a_job(State.RUNNING, attempt=1)
     sentence = told(settled(decide(a_verdict(), job, POLICY, now=NOW, draw=0.5), job))
     assert '"The disk hiccuped." (rule os, failure 1 of 3); it is retried 1m later.' in sentence
@@ -410,7 +410,7 @@ def test_a_waiting_job_says_for_what_until_when_and_what_then(waiting_for: str, 
     )
 
 
-def test_a_job_that_is_due_but_not_picked_up_says_who_will_let_it_in() -> None:
+def test_a_job_that_is_due_but_not_picked_up_says_what_will_promote_it() -> None:
     job = a_job(State.WAITING, waiting_for="retry", due_at=NOW - 5 * SECOND)
     assert what_follows(job).startswith(
         "It was due at 2026-03-04 11:59:55 UTC (5s ago), and the next worker that asks for work promotes it.\n"
@@ -452,7 +452,7 @@ def test_a_queued_job_says_how_many_workers_can_take_it() -> None:
     ids=["none", "silent for over a minute", "other kinds", "other queues"],
 )
 @pytest.mark.parametrize("state", [State.QUEUED, State.WAITING])
-def test_a_job_nobody_will_run_says_so_plainly(state: State, workers: list[WorkerRecord], words: str) -> None:
+def test_a_job_that_no_worker_will_run_says_so_plainly(state: State, workers: list[WorkerRecord], words: str) -> None:
     assert f"Nothing will run it now: {words}" in what_follows(a_job(state), workers=workers)
 
 
@@ -563,7 +563,7 @@ def test_a_deadline_is_mentioned_with_what_it_does(state: State, deadline: datet
     assert words in what_follows(a_job(state, deadline=deadline))
 
 
-def test_a_job_run_by_hand_beyond_its_limit_has_one_try() -> None:
+def test_a_job_run_manually_beyond_its_limit_has_one_try() -> None:
     assert "It has failed 3 times so far; 1 attempt of 3 is left." in explained(a_job(failures=3)).next
 
 
@@ -577,7 +577,7 @@ def test_a_job_run_by_hand_beyond_its_limit_has_one_try() -> None:
         (timedelta(days=2, hours=3), "in 2d 3h"),
     ],
 )
-def test_times_are_told_from_now(away: timedelta, words: str) -> None:
+def test_times_are_relative_to_now(away: timedelta, words: str) -> None:
     assert relative(NOW + away, NOW) == words
 
 
@@ -768,7 +768,7 @@ HELD: dict[str, tuple[Job[Any], dict[str, Any], tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize("name", HELD)
-def test_what_holds_a_job_is_told_as_data(name: str) -> None:
+def test_what_holds_a_job_is_also_data(name: str) -> None:
     job, around, expected = HELD[name]
     hold = held_first(job, around)
     actions = [(action.code, action.what, action.name) for action in hold.actions]
@@ -858,7 +858,7 @@ SECRETS = ("anna", "box", "w1", "42", "mulligan", "bad deploy", "maintenance", "
 
 
 @pytest.mark.parametrize("name", HELD)
-def test_an_owner_is_told_no_worker_no_person_and_no_command(name: str) -> None:
+def test_an_owner_sees_no_worker_no_person_and_no_command(name: str) -> None:
     job, around, _ = HELD[name]
     last = {"last_code": "GW_5XX", "last_message": "The gateway failed.", "last_detail": "HTTPError: 502"}
     explanation = explained_around(structs.replace(job, **last), {**around, "is_for_owner": True})
@@ -869,7 +869,7 @@ def test_an_owner_is_told_no_worker_no_person_and_no_command(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SENTENCES)
-def test_an_owner_is_told_what_happened_without_workers_and_people(name: str) -> None:
+def test_an_owner_sees_what_happened_without_workers_and_people(name: str) -> None:
     event, _ = SENTENCES[name]
     data = {**event.data, "error": "HTTPError: 502"} if event.code else event.data
     (sentence,) = explained(a_job(), replace(event, data=data), is_for_owner=True).happened

@@ -116,6 +116,30 @@ def test_fastapi_enqueues_works_and_answers_in_one_process(tmp_path: Path) -> No
         assert "Traceback" not in server.said
 
 
+def mounted(guide: str) -> str:
+    """The code with which a guide mounts the HTTP API."""
+    _, _, rest = (GUIDES / f"{guide}.md").read_text("utf-8").partition("## Mount the HTTP API")
+    code = re.search(r"```py\n(.*?)```", rest, re.DOTALL)
+    assert code
+    return code[1]
+
+
+def has_api(address: str) -> None:
+    with httpx.Client(base_url=f"{address}/ops", timeout=SOON) as client:
+        assert client.get("/readyz").json() == {"status": "ok"}
+        assert client.get("/openapi.json").json()["servers"] == [{"url": "/ops"}]
+        assert client.get("/api/v1/jobs").json()["code"] == "UNAUTHORIZED"
+
+
+def test_fastapi_has_the_http_api_below_a_path(tmp_path: Path) -> None:
+    written("fastapi", tmp_path)
+    with (tmp_path / "shop.py").open("a") as shop:
+        shop.write(f"\n{mounted('fastapi')}")
+    with serving(tmp_path, "-m", "uvicorn", "shop:web", "--port", "0") as server:
+        has_api(server.address)
+        assert httpx.get(f"{server.address}/jobs/nonsense", timeout=SOON).status_code == 404
+
+
 def test_flask_enqueues_and_a_worker_beside_it_works(tmp_path: Path) -> None:
     written("flask", tmp_path)
     with (
@@ -172,6 +196,14 @@ def test_django_stores_jobs_in_its_transactions_and_its_command_works_them_off(p
         assert "Traceback" not in worker.said
     listed = python(project, "manage.py", "mulligan", "jobs", "list", "--version", "1.0", "--kind", "ship", "--json")
     assert listed.count('"kind": "ship"') == 1, "the one that was rolled back is not there"
+
+
+def test_django_has_the_http_api_below_a_path(project: Path) -> None:
+    asgi = project / "project" / "asgi.py"
+    asgi.write_text(f"{asgi.read_text()}\n{mounted('django')}")
+    with serving(project, "-m", "uvicorn", "project.asgi:application", "--port", "0") as server:
+        has_api(server.address)
+        assert httpx.get(f"{server.address}/jobs/nonsense", timeout=SOON).status_code == 404
 
 
 def test_django_settings_that_cannot_work_are_named(project: Path) -> None:

@@ -75,7 +75,7 @@ def test_installed_packs_are_asked_before_ours(app: App, install: Install) -> No
     assert rule_of(app, Answered(500)) == ("HTTP_5XX", "http.5xx")
 
 
-def test_the_task_is_asked_first_then_the_app_then_packs_and_nobody_knows_the_rest(
+def test_the_task_is_asked_first_then_the_app_then_packs_and_the_rest_is_unknown(
     tmp_path: Path, install: Install
 ) -> None:
     install("acme = acme_rules:RULES")
@@ -194,7 +194,7 @@ def test_packs_are_listed_for_programs(install: Install, tmp_path: Path) -> None
     assert found[0]["rules"][0] == {
         "name": "acme.teapot",
         "code": "TEAPOT",
-        "class": "final",
+        "error_class": "final",
         "when": "status 418",
         "line": "",
     }

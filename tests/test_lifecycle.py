@@ -29,11 +29,11 @@ def test_every_state_can_be_reached_and_every_live_one_left() -> None:
     assert {source for _, source in TABLE} >= set(LIVE)
 
 
-def test_events_are_told_in_the_past_tense_and_belong_to_jobs() -> None:
+def test_events_are_in_the_past_tense_and_belong_to_jobs() -> None:
     assert all(re.fullmatch(r"job\.[a-z_]+ed", event) for event in JOB_EVENTS), JOB_EVENTS
 
 
-def test_events_about_no_job_are_told_in_the_past_tense_too() -> None:
+def test_events_about_no_job_are_in_the_past_tense_too() -> None:
     others = set(EVENT_TYPES) - set(JOB_EVENTS)
     assert all(re.fullmatch(r"[a-z]+\.([a-z_]+ed|done)", event) for event in others), others
 

@@ -164,7 +164,9 @@ def test_no_answer_in_time_counts_against_it() -> None:
     assert take_answers(record, {}, NOW + PATIENCE - SECOND) == record
     late = take_answers(record, {}, NOW + PATIENCE)
     assert (late.silent, late.course.watched, late.course.recent) == (1, (), "?")
-    assert take_answers(record, {"a": True}, NOW + PATIENCE).succeeded == 1, "an answer is one, also when nobody looked"
+    assert take_answers(record, {"a": True}, NOW + PATIENCE).succeeded == 1, (
+        "an answer counts, also if it was not read at the time"
+    )
 
 
 def test_what_is_kept_of_the_answers_is_bounded() -> None:
@@ -257,7 +259,7 @@ def test_why_a_job_was_skipped_is_said_in_few_words(error: Any, reason: str) -> 
 # Who does it
 
 
-def test_who_holds_it_is_left_alone_until_his_time_is_over() -> None:
+def test_the_process_that_holds_it_is_left_alone_until_its_time_is_over() -> None:
     record = redrive()
     assert record.needs_hold("w1", NOW)
     held = record.held_by("w1", NOW)

@@ -10,7 +10,7 @@ from mulligan.settings import Settings
 from mulligan.testing import sandbox
 
 
-def test_results_end_before_their_jobs_and_who_waits_is_told() -> None:
+def test_results_end_before_their_jobs_and_a_caller_that_waits_gets_an_error() -> None:
     app = App(settings=Settings(database_url="sqlite:///:memory:", retention_results=timedelta(hours=1)))
 
     @app.task

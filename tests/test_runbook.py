@@ -120,13 +120,21 @@ def it_is_free(shop: Shop) -> None:
     shop.lock.close()
 
 
+def no_mail_arrives(shop: Shop) -> None:
+    shop.app.subscribe("failures", types=["job.failed"], channel="email", to="ops@example.org")
+    shop.enqueue()
+    shop.settle(failing("BAD_DEPLOY"))
+    shop.app.run_duty("notify")
+    shop.app.run_until_idle(timeout="30s")
+
+
 def the_queue_grows(shop: Shop) -> None:
     shop.enqueue("a")
     shop.enqueue("b")
     shop.change("UPDATE mulligan_jobs SET queued_at = queued_at - 1200000000")
 
 
-def nobody_handles(shop: Shop) -> None:
+def no_task_handles(shop: Shop) -> None:
     shop.enqueue("a", kind="resize")
     shop.enqueue("b", kind="resize")
     shop.beat()
@@ -219,7 +227,7 @@ CASES = {
         the_file_is_locked, lambda shop: shop.states() <= {"waiting", "queued"}, mend=it_is_free
     ),
     "The queue grows": Case(the_queue_grows, lambda shop: shop.states() == {"succeeded"}),
-    "Jobs that no worker handles": Case(nobody_handles, lambda shop: shop.states() == {"cancelled"}),
+    "Jobs that no worker handles": Case(no_task_handles, lambda shop: shop.states() == {"cancelled"}),
     "The disk is full": Case(the_disk_is_full, lambda shop: shop.states() == {"queued"}, is_provoked=False),
     "A bad deploy made many jobs fail": Case(
         a_bad_deploy,
@@ -231,6 +239,7 @@ CASES = {
     "Duties are paused": Case(retries_are_paused, lambda shop: shop.app.store.pauses() == []),
     "A dependency is down": Case(a_dependency_is_down, is_left_to_its_calls),
     "A dependency goes into maintenance": Case(maintenance_is_planned, is_being_probed),
+    "No mail arrives": Case(no_mail_arrives, lambda shop: not shop.app.deliveries(state="skipped")),
     "A clock is wrong": Case(lambda _: None, lambda shop: shop.states() == set(), is_provoked=False),
     "Restore from a backup": Case(a_backup_is_needed, lambda shop: shop.states() == {"queued"}, is_provoked=False),
 }

@@ -182,7 +182,7 @@ def test_a_paused_schedule_is_not_run_until_the_pause_is_over(app: App, ran: lis
         assert len(ran) == 2
 
 
-def test_a_run_by_hand_moves_no_tick(app: App, ran: list[Any]) -> None:
+def test_a_manual_run_moves_no_tick(app: App, ran: list[Any]) -> None:
     with sandbox(app, now=NOON) as box:
         app.pause(schedule="report")
         box.run()
@@ -198,7 +198,7 @@ def test_a_run_by_hand_moves_no_tick(app: App, ran: list[Any]) -> None:
         assert (event.actor, event.data["reason"], event.data["job"]) == ("ann", "the numbers were wrong", job.id)
 
 
-def test_a_run_by_hand_needs_no_worker_before_it(app: App, ran: list[Any]) -> None:
+def test_a_manual_run_needs_no_worker_before_it(app: App, ran: list[Any]) -> None:
     with sandbox(app, now=NOON):
         assert app.run_schedule("report").state is State.QUEUED
         assert app.schedules()[0].next[0] == NOON + HOUR
@@ -213,7 +213,7 @@ def test_explain_names_the_schedule_and_its_tick(app: App, ran: list[Any]) -> No
         assert "It was enqueued by schedule 'report', run manually, to run at once." in told
 
 
-def test_a_schedule_nobody_has_any_more_is_orphaned_and_can_be_removed(app: App, ran: list[Any]) -> None:
+def test_a_schedule_that_no_app_has_any_more_is_orphaned_and_can_be_removed(app: App, ran: list[Any]) -> None:
     with sandbox(app, now=NOON) as box:
         box.run()
         with pytest.raises(ScheduleInUse, match="cannot be removed: it is in the code"):
@@ -230,7 +230,7 @@ def test_a_schedule_nobody_has_any_more_is_orphaned_and_can_be_removed(app: App,
         assert app.schedules() == []
 
 
-def test_a_tick_that_came_and_that_nobody_ran_is_shown(app: App, ran: list[Any]) -> None:
+def test_a_tick_that_no_worker_ran_is_shown(app: App, ran: list[Any]) -> None:
     with sandbox(app, now=NOON) as box:
         box.run()
         box._clock.advance(2 * HOUR)
@@ -238,7 +238,7 @@ def test_a_tick_that_came_and_that_nobody_ran_is_shown(app: App, ran: list[Any])
         assert status.overdue_since == NOON + HOUR
 
 
-def test_what_nobody_knows_is_named_with_what_is_known(app: App, ran: list[Any]) -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones(app: App, ran: list[Any]) -> None:
     with sandbox(app, now=NOON):
         for call in (
             lambda: app.pause(schedule="rapport"),

@@ -90,7 +90,7 @@ def test_no_planted_secret_is_found_anywhere(traces: dict[str, str]) -> None:
     assert not [place for place, text in traces.items() if "YW5uOl" in text]
 
 
-def test_what_helps_is_still_told(traces: dict[str, str]) -> None:
+def test_useful_details_are_still_shown(traces: dict[str, str]) -> None:
     shown = traces["commands"].replace('\\"', '"').replace("\\u2022", "•")
     assert [text for text in TOLD if text not in shown] == []
 

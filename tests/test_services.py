@@ -164,7 +164,7 @@ def test_services_of_the_code_and_of_the_store_are_listed(gateway: Gateway) -> N
         assert not any(service.is_known for service in app.services())
 
 
-def test_a_service_nobody_has_heard_of_is_refused_with_names_that_are_near(gateway: Gateway) -> None:
+def test_an_unknown_service_is_refused_with_similar_names(gateway: Gateway) -> None:
     with sandbox(shop(gateway)) as _, sandbox(app := shop(gateway)):
         with pytest.raises(UnknownService, match=r"no service is named 'gatway'; did you mean 'gateway'\? known"):
             app.service("gatway")
@@ -199,7 +199,7 @@ def test_an_open_service_says_why_and_until_when_and_how_many_wait(gateway: Gate
         assert (service.ready, service.parked, gateway.calls) == (5, 0, 2), "those that met the outage wait too"
 
 
-# By hand
+# Manually
 
 
 def test_a_service_is_forced_open_closed_and_left_to_its_calls(gateway: Gateway) -> None:
@@ -246,7 +246,7 @@ def test_what_is_paused_waits_and_goes_on_by_itself(gateway: Gateway, what: dict
 
 
 @pytest.mark.parametrize("what", [{"queue": "money"}, {"kind": "pay"}, {"service": "gateway"}])
-def test_a_pause_is_ended_by_hand_and_both_are_events(gateway: Gateway, what: dict[str, str]) -> None:
+def test_a_pause_is_ended_manually_and_both_are_events(gateway: Gateway, what: dict[str, str]) -> None:
     gateway.is_well = True
     with sandbox(app := shop(gateway)) as box:
         app.pause(**what)
@@ -371,7 +371,7 @@ def test_lists_say_that_a_service_holds_a_job_and_ask_once_for_all(
         page = app.jobs(limit=100)
         assert app.blocked_by(page.jobs) == {job.id: "service/gateway" for job in page.jobs}
         assert asked == ["pauses", "services"]
-        assert app.blocked_by([]) == {} and len(asked) == 2, "nobody is asked about nothing"
+        assert app.blocked_by([]) == {} and len(asked) == 2, "the store is not asked about nothing"
 
 
 def test_a_job_whose_call_was_charged_to_its_service_is_blocked_by_it_until_it_is_closed(gateway: Gateway) -> None:
@@ -800,7 +800,7 @@ def test_a_report_of_a_call_that_makes_no_sense_fails_its_job_alone(
     assert "of a call is" in caplog.text
 
 
-def test_what_a_task_reports_of_another_service_is_told_in_its_history(gateway: Gateway) -> None:
+def test_what_a_task_reports_of_another_service_is_in_its_history(gateway: Gateway) -> None:
     app = App("sqlite:///:memory:")
 
     @app.task(service="gateway", retry=RetryPolicy(1))

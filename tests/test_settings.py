@@ -37,6 +37,18 @@ def test_the_environment_goes_before_the_file_and_the_file_before_the_code(tmp_p
         ("MULLIGAN_CIRCUIT_FAIL_THRESHOLD", "nan", "a fraction above 0, at most 1"),
         ("MULLIGAN_CIRCUIT_MOST_NAMES", "0", "an integer from 1 to 10,000"),
         ("MULLIGAN_CIRCUIT_COOLDOWN_MS", "30s", "a number of milliseconds between 100ms and 1d"),
+        ("MULLIGAN_REQUEST_RATE", "fast", "a rate such as '200/s'"),
+        ("MULLIGAN_REQUEST_RATE", "0/s", "at least one a day and at most 10,000 a second"),
+        ("MULLIGAN_FAILED_REQUEST_RATE", "20000/s", "at least one a day and at most 10,000 a second"),
+        ("MULLIGAN_TRUSTED_PROXIES", "proxy", "addresses and networks separated by commas"),
+        ("MULLIGAN_TRUSTED_PROXIES", "10.0.0.1/8", "addresses and networks separated by commas"),
+        ("MULLIGAN_TRUSTED_PROXIES", "127.0.0.1,", "or 'none'"),
+        ("MULLIGAN_WEBHOOK_PORTS", "https", "ports, such as '443,80'"),
+        ("MULLIGAN_WEBHOOK_PORTS", "443,0", "ports, such as '443,80'"),
+        ("MULLIGAN_WEBHOOK_ALLOWED_NETWORKS", "10.1.2.3/16", "networks, such as '10.1.0.0/16,fd00::/8'"),
+        ("MULLIGAN_WEBHOOK_ALLOWED_NETWORKS", "office", "networks, such as '10.1.0.0/16,fd00::/8'"),
+        ("MULLIGAN_PUBLIC_URL", "jobs.example.org", "https://host or https://host/path"),
+        ("MULLIGAN_PUBLIC_URL", "https://jobs.example.org/?page=1", "https://host or https://host/path"),
         ("MULLIGAN_LOG_LEVEL", "LOUD", "one of DEBUG, INFO, WARNING, ERROR"),
     ],
 )
@@ -125,3 +137,24 @@ def test_every_field_has_a_key_and_no_name_of_a_duration_claims_a_unit() -> None
     names = [field.name for field in fields(Settings)]
     assert sorted(map(field_of, READERS)) == sorted(names)
     assert [name for name in names if name.endswith(("_sec", "_ms"))] == []
+
+
+def test_trusted_proxies_are_addresses_and_networks() -> None:
+    assert load(environment={}).trusted_proxies == ("127.0.0.1", "::1")
+    given = {"MULLIGAN_TRUSTED_PROXIES": "10.0.0.7, 10.1.0.0/16, 2001:db8::/32"}
+    assert load(environment=given).trusted_proxies == ("10.0.0.7", "10.1.0.0/16", "2001:db8::/32")
+    assert load(environment={"MULLIGAN_TRUSTED_PROXIES": "none"}).trusted_proxies == ()
+
+
+def test_webhooks_reach_what_the_settings_allow() -> None:
+    egress = load(environment={}).egress
+    assert (egress.ports, egress.allowed) == ((443,), ())
+    given = {"MULLIGAN_WEBHOOK_PORTS": "443, 8080", "MULLIGAN_WEBHOOK_ALLOWED_NETWORKS": "10.1.0.0/16,::1"}
+    egress = load(environment=given).egress
+    assert egress.ports == (443, 8080)
+    assert [str(network) for network in egress.allowed] == ["10.1.0.0/16", "::1/128"]
+
+
+def test_the_public_url_has_no_slash_at_its_end() -> None:
+    given = {"MULLIGAN_PUBLIC_URL": "https://jobs.example.org/mulligan/"}
+    assert load(environment=given).public_url == "https://jobs.example.org/mulligan"

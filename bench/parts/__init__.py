@@ -1,7 +1,7 @@
 """What is measured, one file a subject."""
 
 from bench.measurement import Part
-from bench.parts import drain, due, enqueue, growth, latency, reading, startup, storm
+from bench.parts import drain, due, enqueue, growth, http, latency, reading, startup, storm
 
 PARTS: dict[str, Part] = {
     "enqueue": enqueue.one_by_one,
@@ -12,6 +12,7 @@ PARTS: dict[str, Part] = {
     "failing": drain.failing,
     "latency": latency.latency,
     "storm": storm.storm,
+    "http": http.post_jobs,
     "peak": drain.peak,
     "startup": startup.startup,
     "due": due.due_at_once,

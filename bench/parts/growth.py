@@ -44,7 +44,7 @@ async def many_owners(measurement: Measurement) -> Figures:
 
 
 async def _enqueue_and_drain(measurement: Measurement, *, is_first: bool) -> float:
-    """Only the first time the tables are vacuumed, because nobody does it between two bursts."""
+    """Only the first time the tables are vacuumed, because no vacuum runs between two bursts."""
     jobs = measurement.sizes.ahead
     measurement.marks.clear()
     assert isinstance(measurement.peer, Bulk)

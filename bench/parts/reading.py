@@ -1,14 +1,23 @@
 """Counts and pages in a store that holds many jobs, of which one in ten has failed."""
 
+import json
 import time
 from collections.abc import Callable
+from http.client import HTTPConnection
 from statistics import median
 from typing import Protocol, runtime_checkable
 
+from bench.load import BadAnswer
 from bench.measurement import Figures, Measurement
-from bench.peer import Backlogs, vacuum
+from bench.parts.http import serve
+from bench.peer import Backlogs, Serves, vacuum
 
 REPEATS = 15
+PAGE = 50
+PAGES = {
+    "GET /jobs": f"/api/v1/jobs?limit={PAGE}",
+    "GET /jobs?state=failed": f"/api/v1/jobs?limit={PAGE}&state=failed",
+}
 
 
 @runtime_checkable
@@ -23,7 +32,28 @@ async def reading(measurement: Measurement) -> Figures:
     assert isinstance(peer, Queries)
     await peer.fill("ended", measurement.sizes.reading)
     await vacuum(peer)
-    return {name: _milliseconds(query) for name, query in peer.queries().items()}
+    figures = {name: _milliseconds(query) for name, query in peer.queries().items()}
+    if isinstance(peer, Serves):
+        token = peer.reader()
+        with serve(measurement) as (port, _):
+            for name, path in PAGES.items():
+                figures[name] = _milliseconds(_page(port, path, token))
+    return figures
+
+
+def _page(port: int, path: str, token: str) -> Callable[[], object]:
+    """A request on a connection that is kept. The first opens it."""
+    connection = HTTPConnection("127.0.0.1", port)
+
+    def ask() -> None:
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        jobs = json.loads(answer.read())["jobs"]
+        if answer.status != 200 or len(jobs) != PAGE:
+            raise BadAnswer(f"status {answer.status}, {len(jobs)} jobs")
+
+    ask()
+    return ask
 
 
 def _milliseconds(query: Callable[[], object]) -> float:

@@ -21,7 +21,7 @@ CALL = 1_000
 def build(url: str) -> App:
     app = App(url, queues=[Queue(FAIR, fair=True)])
 
-    @app.task
+    @app.task(public=True)
     async def succeed(number: int) -> None:
         marks.succeed(number)
 
@@ -107,6 +107,25 @@ class Mulligan:
     def worker(self) -> list[str]:
         return worker_of_ours(self._entry)
 
+    # HTTP
+
+    path = "/api/v1/jobs"
+
+    def server(self, port: int) -> list[str]:
+        return worker_of_ours(self._entry, str(port))
+
+    def tokens(self, clients: int) -> list[str]:
+        """Each of another owner, so that no client reaches the rate of its key."""
+        self._owners = [f"owner-{number}" for number in range(clients)]
+        return [self.app.create_key(owner=owner, name="bench").token for owner in self._owners]
+
+    def reader(self) -> str:
+        return self.app.create_key(owner=None, name="bench").token
+
+    def count_jobs(self) -> int:
+        # Counts are exact up to 10,000 jobs of a state.
+        return sum(self.app.counts(JobFilter(owner=owner)).total for owner in self._owners)
+
     # A batch
 
     async def draft(self) -> None:
@@ -175,5 +194,10 @@ def adapt(entry: Entry) -> Peer:
     return Mulligan(entry)
 
 
-def work(entry: Entry) -> None:
-    build(url_of(location(entry))).run()
+def work(entry: Entry, port: str | None = None) -> None:
+    """Run a worker, or serve the API on a port."""
+    app = build(url_of(location(entry)))
+    if port is None:
+        app.run()
+    else:
+        app.serve(port=int(port))

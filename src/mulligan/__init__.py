@@ -15,6 +15,7 @@ from mulligan.errors import (
     BatchExpired,
     BatchNotFound,
     Conflict,
+    EventsMissed,
     FinalError,
     IllegalMove,
     InsufficientCredits,
@@ -34,6 +35,7 @@ from mulligan.errors import (
     RequestMismatch,
     ResultExpired,
     RetryableError,
+    ServerError,
     Snooze,
     StillRunning,
     StoreFull,
@@ -75,6 +77,7 @@ __all__ = [
     "Conflict",
     "Decorrelated",
     "ErrorCode",
+    "EventsMissed",
     "Exponential",
     "Failure",
     "FinalError",
@@ -105,6 +108,7 @@ __all__ = [
     "RetryPolicy",
     "RetryableError",
     "Rule",
+    "ServerError",
     "Service",
     "Snooze",
     "State",
@@ -113,6 +117,7 @@ __all__ = [
     "StoreFull",
     "StoreUnavailable",
     "SubmitRateExceeded",
+    "Subscription",
     "TooManyJobs",
     "TransactionEnded",
     "UndeclaredProxy",
@@ -127,8 +132,13 @@ __all__ = [
 if _typing.TYPE_CHECKING:
     from mulligan.app import App
     from mulligan.console.batches import Batch
+    from mulligan.notify.subscription import Subscription
 else:
-    _LATER = {"App": "mulligan.app", "Batch": "mulligan.console.batches"}
+    _LATER = {
+        "App": "mulligan.app",
+        "Batch": "mulligan.console.batches",
+        "Subscription": "mulligan.notify.subscription",
+    }
 
     def __getattr__(name: str) -> object:
         if name not in _LATER:

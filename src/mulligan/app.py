@@ -2,41 +2,52 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
 
-from mulligan.console.arguments import BY_THE_CALL, CONCURRENCY, FLAG, QUEUES, check
+from msgspec import UNSET, UnsetType
+
+from mulligan.console.arguments import BY_THE_CALL, CONCURRENCY, FLAG, PORT, QUEUES, ROOT_PATH, STRING, check
 from mulligan.console.batches import Batch, Retried
 from mulligan.console.dead_letters import ExportedJob, Purge
 from mulligan.console.duties import DutyStatus
+from mulligan.console.policies import PoliciesInForce
 from mulligan.console.reclassify import Reclassification
 from mulligan.console.schedules import ScheduleStatus
 from mulligan.console.services import ServiceHandle
-from mulligan.errors import BadSchedule
+from mulligan.errors import BadSchedule, ConfigurationError
 from mulligan.explain import Explanation
 from mulligan.failure.error_codes import ErrorCode
 from mulligan.failure.policy import RetryPolicy
-from mulligan.failure.redact import Secret, password_of, redact
+from mulligan.failure.redact import Secret, redact
 from mulligan.failure.rule import AnyRule
 from mulligan.lifecycle import Move
+from mulligan.notify.subscription import Subscription
 from mulligan.policies.owner import Owner
 from mulligan.policies.queue import Queue
 from mulligan.policies.unknown_names import Names
+from mulligan.records.audit import AuditEntry
 from mulligan.records.batch import BatchState
 from mulligan.records.counts import Counts
+from mulligan.records.delivery import Delivery
 from mulligan.records.duty import DutyRun
 from mulligan.records.event import Cursor, Event, EventPage
+from mulligan.records.failure_group import FailureGroup, GroupPage, GroupState
 from mulligan.records.finding import Finding, Limits
+from mulligan.records.hook import CreatedHook, IncomingHook
 from mulligan.records.job import DEFAULT_QUEUE, Job, JobFilter, Page
+from mulligan.records.key import CreatedKey, Key, Scope
 from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.records.pause import Pause
 from mulligan.records.progress import Progress
 from mulligan.records.rate import Rate
 from mulligan.records.redrive import Redrive
+from mulligan.records.statistics import Statistics
+from mulligan.records.subscription import CreatedSubscription, SubscriptionRecord
 from mulligan.service.config import Service
 from mulligan.service.records import ServiceStatus
 from mulligan.settings import Settings, load
@@ -75,6 +86,7 @@ class App:
     `services`  `Service(…)` values: breaker, pace and budget of the services that tasks call
     `queues`    `Queue(…)` values: which queues are fair, and how many of their jobs may run at once
     `owners`    `Owner(…)` values: weight, concurrency, submit rate, unfinished jobs and retry budget of owners
+    `subscriptions` `Subscription(…)` values: who is told about which events, by mail or webhook
     `lifespan`  a context manager that a worker enters before its first job; tasks find its value in
                 `attempt().resources`
     `version`   the release of your code, kept with each attempt
@@ -110,6 +122,7 @@ class App:
         services: Iterable[Service] = (),
         queues: Iterable[Queue] = (),
         owners: Iterable[Owner] = (),
+        subscriptions: Iterable[Subscription] = (),
         lifespan: Callable[..., Any] | None = None,
         version: str | None = None,
         redact: Iterable[Secret] = (),
@@ -119,7 +132,7 @@ class App:
     ) -> None:
         file = None if policies is None else os.fspath(policies)
         settings = settings or load({"database_url": url, "policies_file": file, "stuck": stuck})
-        self.redact(*password_of(settings.database_url), *redact)
+        self.redact(*settings.passwords, *redact)
         self.wiring = wiring = Wiring(
             self,
             settings,
@@ -128,6 +141,7 @@ class App:
             services=services,
             queues=queues,
             owners=owners,
+            subscriptions=subscriptions,
             lifespan=lifespan,
             version=version,
         )
@@ -213,6 +227,7 @@ class App:
         on_failed: Task[..., Any, Any] | None = None,
         on_cancelled: Task[..., Any, Any] | None = None,
         at_most_once: bool = False,
+        public: bool = False,
         aliases: Iterable[str] = (),
     ) -> "Decorator": ...
 
@@ -234,6 +249,7 @@ class App:
         on_failed: Task[..., Any, Any] | None = None,
         on_cancelled: Task[..., Any, Any] | None = None,
         at_most_once: bool = False,
+        public: bool = False,
         aliases: Iterable[str] = (),
     ) -> Any:
         """Register a function as a task: `@app.task` or `@app.task(retry=…, timeout=…)`.
@@ -254,6 +270,7 @@ class App:
         `on_failed`    a task that is enqueued with the id of each of its jobs that fails
         `on_cancelled` a task that is enqueued with the id of each of its jobs that is cancelled
         `at_most_once` True: once its code has begun, only a person can run a job again; default: False
+        `public`       True: clients of the HTTP API may enqueue it; default: False
         `aliases`      former names: jobs that were enqueued under them are run too
 
         `task.options(…)` sets queue, priority and more for one call. Raises BadTask for options that cannot work, and
@@ -281,6 +298,7 @@ class App:
                 on_failed=on_failed,
                 on_cancelled=on_cancelled,
                 at_most_once=at_most_once,
+                public=public,
                 aliases=aliases,
             )
             self.tasks.add(task)
@@ -509,7 +527,7 @@ class App:
         return self.wiring.events.projections()
 
     def drop_projection(self, name: str) -> None:
-        """Delete the cursor of a projection. No events are kept for it any longer; used again, it begins anew.
+        """Delete the cursor of a projection, so that no events are kept for it. A later use starts from the beginning.
 
         Raises UnknownProjection, with the names that exist.
         """
@@ -660,6 +678,144 @@ class App:
         return self.wiring.jobs.expire_result(
             job_id, owner=owner, actor=actor, reason=reason, connection=connection, request_id=request_id
         )
+
+    # Failure groups and statistics
+
+    def failures(
+        self,
+        *,
+        state: GroupState | str | Sequence[GroupState | str] | None = None,
+        kind: str | None = None,
+        code: str | None = None,
+        order: str = "impact",
+        owner: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> GroupPage:
+        """Return one page of failure groups: similar failures of attempts, also of those that recovered later.
+
+            for group in app.failures(state=["open", "regressed"]).groups:
+                print(group.title, group.failures, group.failed, group.impact)
+
+        `order` is "impact", "last_seen", "first_seen" or "failures", the highest first. With `owner`, groups with jobs
+        of that owner, and only their counts. The duty `project` derives groups from the event log, about a second
+        late; `page.reached_at` says how far it is.
+        """
+        return self.wiring.failures.search(
+            state=state, kind=kind, code=code, order=order, owner=owner, limit=limit, cursor=cursor
+        )
+
+    def failure(self, group: str, *, owner: str | None = None) -> FailureGroup:
+        """Return one failure group. Raises GroupNotFound."""
+        return self.wiring.failures.find(group, owner=owner)
+
+    def retry_failure(
+        self,
+        group: str,
+        *,
+        rate: Rate | float | str = "50/s",
+        canary: int = 5,
+        abort_above: float = 0.5,
+        owner: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        dry_run: bool = False,
+        request_id: str | None = None,
+    ) -> Redrive:
+        """Retry the failed jobs of a group, at a rate: a `redrive` with `JobFilter(group=…)`.
+
+            app.retry_failure(group.id, actor="ann", reason="the gateway is fixed")
+
+        Raises what `redrive` raises, and GroupNotFound.
+        """
+        return self.wiring.failures.retry(
+            group,
+            rate=rate,
+            canary=canary,
+            abort_above=abort_above,
+            owner=owner,
+            actor=actor,
+            reason=reason,
+            dry_run=dry_run,
+            request_id=request_id,
+        )
+
+    def ignore_failure(
+        self,
+        group: str,
+        duration: Duration | None = None,
+        *,
+        growth: float | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        request_id: str | None = None,
+    ) -> FailureGroup:
+        """Ignore a failure group: for `duration`, or until it has `growth` times its failures, or until reopened.
+
+            app.ignore_failure(group.id, "7d", growth=10, actor="ann", reason="the customer knows")
+
+        With both, it is open again with whichever comes first. Raises GroupNotFound.
+        """
+        return self.wiring.failures.ignore(
+            group, duration, growth=growth, actor=actor, reason=reason, request_id=request_id
+        )
+
+    def resolve_failure(
+        self, group: str, *, actor: str | None = None, reason: str | None = None, request_id: str | None = None
+    ) -> FailureGroup:
+        """Resolve a failure group. It is `regressed` once it is seen in a version that was first seen later.
+
+        Without `App(version=…)`, any later failure counts. Raises GroupNotFound.
+        """
+        return self.wiring.failures.resolve(group, actor=actor, reason=reason, request_id=request_id)
+
+    def reopen_failure(
+        self, group: str, *, actor: str | None = None, reason: str | None = None, request_id: str | None = None
+    ) -> FailureGroup:
+        """Open a failure group that is ignored or resolved. Raises GroupNotFound."""
+        return self.wiring.failures.reopen(group, actor=actor, reason=reason, request_id=request_id)
+
+    def statistics(
+        self,
+        *,
+        span: str = "hour",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        kind: str | None = None,
+        service: str | None = None,
+        outcome: str | None = None,
+        code: str | None = None,
+        owner: str | None = None,
+        limit: int = 10_000,
+    ) -> Statistics:
+        """Return what happened in each minute, hour or day, and what that says about retries.
+
+            retries = app.statistics(span="day", kind="convert").retries
+            for result in retries.never_helped:
+                print(result.kind, result.code, result.retried)
+
+        `span` is "minute", "hour" or "day". By default it covers the last hour, day or 30 days. `limit` is at most
+        100,000 rows; `is_cut` says that the oldest are missing. `status` says how far the log was folded.
+        """
+        return self.wiring.statistics.read(
+            span=span,
+            since=since,
+            until=until,
+            kind=kind,
+            service=service,
+            outcome=outcome,
+            code=code,
+            owner=owner,
+            limit=limit,
+        )
+
+    def rebuild_statistics(self) -> None:
+        """Fold the event log again into failure groups and statistics, as far as the log is complete.
+
+        Groups and minutes that are older stay as they are, and so does what people decided. Workers do it with the
+        duty `project`; until then numbers are too low, and `statistics().status.is_rebuilding` is True.
+        """
+        self.wiring.statistics.rebuild()
 
     # Failed and stuck jobs
 
@@ -1105,6 +1261,282 @@ class App:
         """
         return self.wiring.doctor.examine(limits)
 
+    def policies_in_force(self, kind: str | None = None, *, of_owner: str = "") -> PoliciesInForce:
+        """Return the retry policy of each task, or of one: code and policies file, for the jobs of one owner.
+
+            for policy in app.policies_in_force(of_owner="acme").policies:
+                print(policy.kind, *policy.in_words)
+
+        Raises UnknownKind.
+        """
+        return self.wiring.policy_console.find(kind, of_owner=of_owner)
+
+    # Access to the HTTP API
+
+    def create_key(
+        self,
+        *,
+        owner: str | None,
+        name: str,
+        scopes: Iterable[Scope | str] | None = None,
+        expires_in: Duration | None = None,
+        within: Collection[Scope] | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> CreatedKey:
+        """Create a key of the HTTP API. Its token is in the answer, and is not stored: it cannot be shown again.
+
+            created = app.create_key(owner="acme", name="import", scopes=["jobs:read", "jobs:enqueue"])
+            print(created.token)
+
+        `owner`      whose jobs the key can reach; None: those of all owners, as an administrator
+        `name`       for people: what the key is used for
+        `scopes`     what it allows; default: to read, enqueue, retry and cancel jobs; an administrator's: everything
+        `expires_in` how long it is valid, such as "90d"; default: until it is revoked
+        `within`     the scopes that the new key may have at most; default: no bound
+        `is_audited` True: the caller has recorded the change in the audit; default: it is recorded here
+
+        Raises KeyNotAllowed for scopes that the key cannot have. A repeated `request_id` raises KeyExists, because the
+        token is not shown again.
+        """
+        return self.wiring.keys.create(
+            owner=owner,
+            name=name,
+            scopes=scopes,
+            expires_in=expires_in,
+            within=within,
+            is_audited=is_audited,
+            actor=actor,
+            request_id=request_id,
+        )
+
+    def keys(self, *, owner: str | None = None, limit: int = 50, cursor: str | None = None) -> list[Key]:
+        """Return keys by id, also revoked and expired ones. `cursor` is the id of the last key seen."""
+        return self.wiring.keys.list_keys(owner=owner, limit=limit, cursor=cursor)
+
+    def revoke_key(
+        self,
+        key_id: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> Key:
+        """Revoke a key and return it. Within a second, every server refuses it. Raises KeyNotFound."""
+        return self.wiring.keys.revoke(key_id, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id)
+
+    def find_key(self, token: str) -> Key:
+        """Return the key of a token. Raises KeyRefused for a token that is unknown, revoked or expired."""
+        return self.wiring.keys.find(token)
+
+    def audit(self, *, owner: str | None = None, limit: int = 50, cursor: str | None = None) -> list[AuditEntry]:
+        """Return changes made through the HTTP API, and changes of keys, newest first.
+
+        With `owner`, those made by keys of this owner. `cursor` is the id of the last entry seen.
+        """
+        return self.wiring.audit.list_entries(owner=owner, limit=limit, cursor=cursor)
+
+    # Notifications
+
+    def subscribe(
+        self,
+        name: str,
+        *,
+        types: Iterable[str],
+        channel: str,
+        to: str,
+        owner: str | None = None,
+        digest: Duration | UnsetType | None = UNSET,
+        kind: str | None = None,
+        queue: str | None = None,
+        batch: str | None = None,
+        code: str | None = None,
+        group: str | None = None,
+        of_owner: str | None = None,
+        tag: str | None = None,
+        for_owner: bool = False,
+        is_audited: bool = False,
+        actor: str | None = None,
+    ) -> CreatedSubscription:
+        """Store a subscription: from now on, matching events are told by mail or webhook.
+
+            created = app.subscribe("failures", types=["job.failed"], channel="email", to="ops@example.org")
+            created = app.subscribe("ready", types=["batch.settled"], channel="webhook", to="https://example.org/hook")
+            print(created.secret)
+
+        `types`      names of events, such as "job.failed"
+        `channel`    "email" or "webhook"
+        `to`         an address of mail, or a URL
+        `owner`      whose events; then the subscription belongs to that owner; default: those of all owners
+        `digest`     how long like failures are collected after the first, which is told at once; None: each is told at
+                     once, as far as the recipient's mails of an hour allow; default: "5m" for mail
+        `kind`, `queue`, `batch`, `code`, `group`, `of_owner`, `tag`   only events with these
+        `for_owner`  True: the owner itself subscribes, which mails do not allow; default: an administrator does
+        `is_audited` True: the caller has recorded the change in the audit; default: it is recorded here
+
+        The secret that signs webhooks is in the answer, and is not shown again. Raises BadSubscriptionOption,
+        SubscriptionExists, TooManySubscriptions or SubscriptionNotAllowed.
+        """
+        chosen = {
+            "kind": kind, "queue": queue, "batch": batch, "code": code, "group": group, "of_owner": of_owner, "tag": tag
+        }  # fmt: skip
+        return self.wiring.subscriptions.create(
+            name,
+            types=types,
+            channel=channel,
+            to=to,
+            owner=owner,
+            digest=digest,
+            fields=chosen,
+            for_owner=for_owner,
+            is_audited=is_audited,
+            actor=actor,
+        )
+
+    def subscriptions(
+        self, *, owner: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> list[SubscriptionRecord]:
+        """Return subscriptions by id, those of the code and disabled ones too. `cursor` is the last id seen."""
+        return self.wiring.subscriptions.list_all(owner=owner, limit=limit, cursor=cursor)
+
+    def subscription(self, subscription: str, *, owner: str | None = None) -> SubscriptionRecord:
+        """Return one subscription. Raises SubscriptionNotFound."""
+        return self.wiring.subscriptions.find(subscription, owner=owner)
+
+    def unsubscribe(
+        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+    ) -> SubscriptionRecord:
+        """Remove a subscription. What was not sent yet is skipped; the log of its deliveries stays.
+
+        Raises SubscriptionNotFound, and SubscriptionNotAllowed for one in the code of an app: disable it instead.
+        """
+        return self.wiring.subscriptions.remove(subscription, owner=owner, is_audited=is_audited, actor=actor)
+
+    def disable_subscription(
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        reason: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+    ) -> SubscriptionRecord:
+        """Stop telling a subscription; what was not sent yet is skipped. Raises SubscriptionNotFound."""
+        return self.wiring.subscriptions.disable(
+            subscription, owner=owner, reason=reason, is_audited=is_audited, actor=actor
+        )
+
+    def enable_subscription(
+        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+    ) -> SubscriptionRecord:
+        """Tell a disabled subscription again, from now on. Raises SubscriptionNotFound."""
+        return self.wiring.subscriptions.enable(subscription, owner=owner, is_audited=is_audited, actor=actor)
+
+    def rotate_secret(
+        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+    ) -> CreatedSubscription:
+        """Give a webhook a new secret, which is in the answer. For a day, the previous one signs as well.
+
+        Raises SubscriptionNotFound, and SubscriptionNotAllowed for mails.
+        """
+        return self.wiring.subscriptions.rotate(subscription, owner=owner, is_audited=is_audited, actor=actor)
+
+    def test_subscription(
+        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+    ) -> Delivery:
+        """Send a sample to the recipient of a subscription, by a worker. `app.delivery(id)` shows what came of it.
+
+        Raises SubscriptionNotFound, and SubscriptionNotAllowed if a function of the code finds the recipient.
+        """
+        return self.wiring.subscriptions.test(subscription, owner=owner, is_audited=is_audited, actor=actor)
+
+    def deliveries(
+        self,
+        *,
+        subscription: str | None = None,
+        state: str | None = None,
+        about: str | None = None,
+        digest: str | None = None,
+        owner: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> list[Delivery]:
+        """Return what subscriptions were told, newest first: sent, waiting, failed, skipped, or told in a digest.
+
+        `state`  "pending", "delivered", "failed", "skipped" or "suppressed"
+        `about`  the id of the job or batch that the event is about
+        `digest` the id of a digest: the deliveries that it tells of
+        `cursor` the id of the last delivery seen
+        """
+        return self.wiring.deliveries.list_all(
+            subscription=subscription,
+            state=state,
+            about=about,
+            digest=digest,
+            owner=owner,
+            limit=limit,
+            cursor=cursor,
+        )
+
+    def delivery(self, delivery: str, *, owner: str | None = None) -> Delivery:
+        """Return one delivery, with the body that is sent. Raises DeliveryNotFound."""
+        return self.wiring.deliveries.find(delivery, owner=owner)
+
+    def redeliver(
+        self, delivery: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+    ) -> Delivery:
+        """Send the same body under the same id again. One that is pending or told in a digest does not change.
+
+        Raises DeliveryNotFound.
+        """
+        return self.wiring.deliveries.redeliver(delivery, owner=owner, is_audited=is_audited, actor=actor)
+
+    def create_hook(
+        self,
+        name: str,
+        *,
+        group: str | None = None,
+        batch: str | None = None,
+        owner: str | None = None,
+        within: Collection[Scope] | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+    ) -> CreatedHook:
+        """Create an incoming hook: a signed call of `POST /hooks/{id}` retries the failed jobs of a group or a batch.
+
+            created = app.create_hook("partner is back", group="3f2a…")
+            print(created.hook.id, created.secret)
+
+        The jobs are retried as by `app.redrive`, with its default rate and canaries. The secret is in the answer, and
+        is not shown again. `within` are the scopes of the caller's key; default: no bound. Raises
+        BadSubscriptionOption, BatchNotFound, HookExists, TooManyHooks, or SubscriptionNotAllowed.
+        """
+        return self.wiring.incoming.create(
+            name, group=group, batch=batch, owner=owner, within=within, is_audited=is_audited, actor=actor
+        )
+
+    def incoming_hooks(
+        self, *, owner: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> list[IncomingHook]:
+        """Return incoming hooks by id. `cursor` is the id of the last hook seen."""
+        return self.wiring.incoming.list_all(owner=owner, limit=limit, cursor=cursor)
+
+    def remove_hook(
+        self, hook: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+    ) -> IncomingHook:
+        """Remove an incoming hook. Raises HookNotFound."""
+        return self.wiring.incoming.remove(hook, owner=owner, is_audited=is_audited, actor=actor)
+
+    def receive_hook(self, hook: str, headers: Mapping[str, str], body: bytes, *, ip: str | None = None) -> Redrive:
+        """Carry out a call of an incoming hook, for web applications that receive it themselves.
+
+        The signature is that of Standard Webhooks, and its time must be within five minutes. The same call again
+        returns the same redrive. Raises HookRefused or HookCalledTooOften.
+        """
+        return self.wiring.incoming.receive(hook, headers, body, ip=ip)
+
     def names(self) -> Names:
         """Return the names of this app that a policies file can refer to: kinds, queues and services."""
         return self.wiring.names()
@@ -1138,6 +1570,58 @@ class App:
         async with self.wiring.loop.run_alongside(worker):
             yield worker
 
+    def asgi(self) -> Any:
+        """Return the HTTP API as an ASGI application, to be served alone or mounted in another application.
+
+            app = FastAPI()
+            app.mount("/ops", jobs.asgi())
+
+        `mulligan serve MODULE:APP` serves it alone. It needs the extra `web`: `pip install 'mulligan[web]'`. Raises
+        ConfigurationError without it.
+        """
+        with _extra_needed():
+            from mulligan.web import asgi
+        return asgi(self)
+
+    @check(
+        host=STRING,
+        port=PORT,
+        root_path=ROOT_PATH,
+        with_worker=FLAG,
+        concurrency=CONCURRENCY,
+        announce=BY_THE_CALL,
+    )
+    def serve(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        root_path: str = "",
+        with_worker: bool = False,
+        concurrency: int | None = None,
+        announce: Callable[[str, str | None], object] = print,
+    ) -> None:
+        """Serve the HTTP API until SIGTERM or Ctrl-C; with `with_worker=True`, run a worker in the same process.
+
+            app.serve(port=8080, with_worker=True)
+
+        `root_path` is the path below which a proxy offers the API, such as `/ops`; the proxy strips it. `announce` is
+        called once the address can be used: with the address, and with the link that makes a first administrator's
+        key, or None if there are keys. Call it in the main thread. Raises ConfigurationError if the
+        address cannot be used, or for an address beyond this machine without credentials.
+        """
+        with _extra_needed():
+            from mulligan.web.serving import serve
+        serve(
+            self,
+            host=host,
+            port=port,
+            root_path=root_path,
+            with_worker=with_worker,
+            concurrency=concurrency,
+            announce=announce,
+        )
+
     @check(retries=FLAG, timeout=BY_THE_CALL, concurrency=CONCURRENCY)
     def run_until_idle(
         self,
@@ -1152,6 +1636,17 @@ class App:
         jobs, after `timeout`.
         """
         self.wiring.run_until_idle(retries=retries, timeout=timeout, concurrency=concurrency)
+
+
+@contextmanager
+def _extra_needed() -> Iterator[None]:
+    """Name the extra if one of its packages is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "mulligan":
+            raise
+        raise ConfigurationError(f"the HTTP API needs {error.name}: pip install 'mulligan[web]'") from None
 
 
 class Decorator(Protocol):

@@ -9,7 +9,9 @@
     │   ├── BadTask                 a task that cannot be registered
     │   ├── BadBatch                a batch's name, a fraction, or its `on_settled`
     │   ├── BadSchedule             a cron expression, a time zone, or the scheduled call
-    │   └── BadHook                 a hook that returns no context manager
+    │   ├── BadSubscription         a `Subscription(…)` of the code that cannot work
+    │   ├── BadHook                 a hook that returns no context manager
+    │   └── NoKeys                  the server may not listen beyond this machine: there is no key
     ├── Refused                     the job was not accepted; nothing was stored
     │   ├── InvalidArguments        the arguments do not fit the task's signature, or cannot be encoded as JSON
     │   ├── PayloadTooLarge
@@ -20,7 +22,8 @@
     │   ├── TooManyJobs             the owner has as many unfinished jobs as it may; `limit` and `live`
     │   └── BadConnection           the value of connection= cannot carry the job
     ├── BadArgument                 a value that the call does not accept
-    │   └── BadFilter               a field of a `JobFilter` with an invalid value
+    │   ├── BadFilter               a field of a `JobFilter` with an invalid value
+    │   └── BadSubscriptionOption   an option of a subscription or a hook that cannot work
     ├── BadDuration                 not a duration; also a ValueError
     ├── BadRate                     not a rate; also a ValueError
     ├── AmbiguousId                 several ids begin or end with the given part
@@ -28,6 +31,22 @@
     ├── JobNotFound
     ├── BatchNotFound
     ├── BatchExpired                the batch has expired: its members cannot be retried
+    ├── GroupNotFound               no failure group has this id
+    ├── KeyNotFound                 no key of the HTTP API has this id
+    ├── KeyRefused                  the token is unknown, revoked or expired
+    ├── KeyNotAllowed               a key may not be created with these scopes, or for this owner
+    ├── KeyExists                   the request created a key already, whose token is not shown again
+    ├── SetupRefused                the setup token is unknown, used or expired
+    ├── SubscriptionNotFound
+    ├── SubscriptionExists          the owner has a subscription of this name
+    ├── SubscriptionNotAllowed      this caller may not make such a subscription or hook
+    ├── TooManySubscriptions        the owner has as many subscriptions as it may
+    ├── DeliveryNotFound
+    ├── HookNotFound
+    ├── HookExists                  the owner has a hook of this name
+    ├── TooManyHooks                the owner has as many hooks as it may
+    ├── HookCalledTooOften          `retry_after` is the time to wait
+    ├── HookRefused                 a call of a hook has no valid signature, or is too old
     ├── UnknownDuty
     ├── UnknownSchedule
     ├── UnknownService
@@ -47,6 +66,10 @@
     ├── ResultExpired               raised by `wait`: the job succeeded, and its result was deleted
     ├── NoResult                    the job has not succeeded, so it has no result
     ├── LeaseLost                   another worker runs this job now
+    ├── TargetRefused               a URL that a user chose may not be called
+    ├── WebhookFailed               the receiver of a webhook did not accept it; `status`
+    ├── BadSecret                   not a signing secret; also a ValueError
+    ├── BadMail                     an address or an attachment that no mail can have; also a ValueError
     ├── BadProgram                  `attempt().run` cannot run the given program
     ├── ProgramFailed               the program reported a failure or was killed
     │   └── ProgramTimedOut         the program took too long; also a TimeoutError
@@ -63,6 +86,8 @@
     │   ├── UndeclaredProxy         a proxy pools transactions, and the URL does not declare it
     │   ├── StoreDamaged
     │   └── SchemaMismatch          the database is of a newer version, or must be migrated
+    ├── ServerError                 a `Client` cannot reach its server, or the server refuses the key or the call
+    ├── EventsMissed                a `Client` follows events, and some were deleted before it read them
     └── TaskError                   raised by a task that knows what went wrong
         ├── FinalError
         ├── RetryableError
@@ -72,7 +97,7 @@ A task may also raise `Snooze`, which is not an error.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from signal import SIGKILL, Signals
 from typing import ClassVar
@@ -127,6 +152,10 @@ class BadTask(ConfigurationError):
     pass
 
 
+class BadSubscription(ConfigurationError):
+    """A `Subscription(…)` of the code that cannot work."""
+
+
 class BadSchedule(ConfigurationError):
     pass
 
@@ -142,6 +171,15 @@ class BadHook(ConfigurationError):
             "or a generator function with one yield, "
             f"with {'the app' if what == 'lifespan' else 'the attempt'} or nothing as its argument"
         )
+
+
+class NoKeys(ConfigurationError):
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"the server does not listen on {host!r}, because there is no key and others could reach it; create one "
+            "first with: mulligan keys create --admin --name NAME; or listen on 127.0.0.1"
+        )
+        self.host = host
 
 
 class Refused(MulliganError):
@@ -179,17 +217,23 @@ class BatchClosed(Refused):
 
 
 class IntakePaused(Refused):
-    """A person paused the intake. `name` is the kind, the queue, or `"*"`; without `until` it lasts until resumed."""
+    """A person paused the intake. `name` is the kind, the queue, or `"*"`; without `until` it lasts until resumed.
 
-    def __init__(self, name: str, *, until: datetime | None, reason: str | None) -> None:
+    `retry_after` is the time that is left until then, on the clock of the store.
+    """
+
+    def __init__(
+        self, name: str, *, until: datetime | None, reason: str | None, retry_after: timedelta | None = None
+    ) -> None:
         what = "no new jobs are accepted" if name == "*" else f"no new jobs of {name!r} are accepted"
         end = f"until {until:%Y-%m-%d %H:%M:%S} UTC" if until else "until the intake is resumed"
         super().__init__(f"{what} {end}" + (f", because {reason}" if reason else ""))
         self.name, self.until, self.reason = name, until, reason
+        self.retry_after = retry_after
 
 
 class SubmitRateExceeded(Refused):
-    """`retry_after` is the time until this many jobs fit; None: so many never fit at once, submit fewer."""
+    """`retry_after` is the time until this many jobs fit; None: this many never fit at once, submit fewer."""
 
     def __init__(self, owner: str, rate: str, wanted: int, *, burst: int, retry_after: timedelta | None) -> None:
         possible = (
@@ -228,10 +272,17 @@ class BadConnection(Refused):
 class BadArgument(MulliganError, ValueError):
     def __init__(self, name: str, value: object, allowed: str) -> None:
         super().__init__(not_allowed(name, value, allowed))
+        self.name = name
 
 
 class BadFilter(BadArgument):
     pass
+
+
+class BadSubscriptionOption(BadArgument):
+    def __init__(self, name: str, problem: str) -> None:
+        ValueError.__init__(self, problem)
+        self.name = name
 
 
 class BadRate(MulliganError, ValueError):
@@ -257,6 +308,113 @@ class BatchNotFound(MulliganError):
     def __init__(self, batch_id: str, hint: str = "") -> None:
         super().__init__(f"there is no batch {batch_id!r:.200}{hint}")
         self.batch_id = batch_id
+
+
+class GroupNotFound(MulliganError):
+    def __init__(self, group_id: str) -> None:
+        super().__init__(
+            f"there is no failure group {group_id!r:.200}; list them with app.failures() or: mulligan failures"
+        )
+        self.group_id = group_id
+
+
+class KeyNotFound(MulliganError):
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"there is no key {key_id!r:.200}")
+        self.key_id = key_id
+
+
+class KeyRefused(MulliganError):
+    """The message does not say which of these it is."""
+
+    def __init__(self) -> None:
+        super().__init__("the key is unknown, revoked or expired")
+
+
+class KeyNotAllowed(MulliganError):
+    """`scopes` are those that the new key may not have."""
+
+    def __init__(self, reason: str, scopes: Sequence[str] = ()) -> None:
+        super().__init__(f"this key cannot be created: {reason}")
+        self.scopes = tuple(scopes)
+
+
+class KeyExists(MulliganError):
+    def __init__(self, key_id: str) -> None:
+        super().__init__(
+            f"this request created key {key_id!r} already, and its token is shown only once; if you have lost it, "
+            "revoke that key and create another with another request id"
+        )
+        self.key_id = key_id
+
+
+class SetupRefused(MulliganError):
+    def __init__(self) -> None:
+        super().__init__(
+            "the setup token is unknown, used or expired, or there is an administrator's key already; restart the "
+            "server for a new link, or use: mulligan keys create --admin --name NAME"
+        )
+
+
+class SubscriptionNotFound(MulliganError):
+    def __init__(self, subscription: str) -> None:
+        super().__init__(f"there is no subscription {subscription!r:.200}")
+        self.subscription = subscription
+
+
+class SubscriptionExists(MulliganError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is already a subscription named {name!r:.200}; choose another name, or remove it")
+        self.name = name
+
+
+class SubscriptionNotAllowed(MulliganError):
+    pass
+
+
+class TooManySubscriptions(MulliganError):
+    def __init__(self, owner: str | None, most: int) -> None:
+        of = "the administrators have" if owner is None else f"owner {owner!r:.200} has"
+        super().__init__(f"{of} {most} subscriptions already, which is the most; remove one first")
+        self.owner, self.most = owner, most
+
+
+class DeliveryNotFound(MulliganError):
+    def __init__(self, delivery: str) -> None:
+        super().__init__(f"there is no delivery {delivery!r:.200}")
+        self.delivery = delivery
+
+
+class HookNotFound(MulliganError):
+    def __init__(self, hook: str) -> None:
+        super().__init__(f"there is no hook {hook!r:.200}")
+        self.hook = hook
+
+
+class HookExists(MulliganError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is already a hook named {name!r:.200}; choose another name, or remove it")
+        self.name = name
+
+
+class TooManyHooks(MulliganError):
+    def __init__(self, owner: str | None, most: int) -> None:
+        of = "the administrators have" if owner is None else f"owner {owner!r:.200} has"
+        super().__init__(f"{of} {most} hooks already, which is the most; remove one first")
+        self.owner, self.most = owner, most
+
+
+class HookCalledTooOften(MulliganError):
+    def __init__(self, hook: str, retry_after: timedelta) -> None:
+        super().__init__(f"hook {hook!r:.200} is called too often")
+        self.hook, self.retry_after = hook, retry_after
+
+
+class HookRefused(MulliganError):
+    """The message does not say which of these it is."""
+
+    def __init__(self) -> None:
+        super().__init__("there is no such hook, or its signature does not fit, or its time is not within five minutes")
 
 
 class AmbiguousId(MulliganError, ValueError):
@@ -468,6 +626,34 @@ class LeaseLost(MulliganError):
         self.job_id, self.attempt = job_id, attempt
 
 
+class TargetRefused(MulliganError):
+    """A URL that a user chose has a form, a port or an address that is not allowed."""
+
+    def __init__(self, target: str, problem: str) -> None:
+        super().__init__(f"{target} {problem}" if target.startswith("the ") else f"{target}: {problem}")
+        self.target = target
+
+
+class WebhookFailed(MulliganError):
+    """The receiver did not answer with a status of 200 to 299. `headers` has `Retry-After` and `Date`."""
+
+    def __init__(self, target: str, status: int, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(f"{target} answered with the status {status}")
+        self.target, self.status, self.headers = target, status, dict(headers or {})
+
+
+class BadSecret(MulliganError, ValueError):
+    """The value is not part of the message."""
+
+    def __init__(self) -> None:
+        super().__init__("a webhook secret must be 'whsec_' and 24 to 64 random bytes in base64")
+
+
+class BadMail(MulliganError, ValueError):
+    def __init__(self, field: str, value: object, allowed: str) -> None:
+        super().__init__(not_allowed(field, value, allowed))
+
+
 class BadProgram(MulliganError, ValueError):
     def __init__(self, given: object, problem: str) -> None:
         super().__init__(f"{given!r:.200} cannot be run: {problem}")
@@ -597,6 +783,33 @@ class UndeclaredProxy(StoreError):
 
 class SchemaMismatch(StoreError):
     pass
+
+
+class ServerError(MulliganError):
+    """A client of a server got no answer, or one that no other error stands for. `status` is None without an answer.
+
+    `code` is that of the answer; `retry_after` is when the server wants to be asked again.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        code: str | None = None,
+        retry_after: timedelta | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.retry_after = status, code, retry_after
+
+
+class EventsMissed(MulliganError):
+    """`reason` is `pruned` or `unknown_position`. The events after `position` can be followed."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        why = "were deleted before they were read" if reason == "pruned" else "may be missing: the log is another one"
+        super().__init__(f"events {why}; reload what depends on them, and follow after={position}")
+        self.position, self.reason = position, reason
 
 
 class TaskError(MulliganError):

@@ -133,6 +133,7 @@ BATCH_EVENTS = (BATCH_PUBLISHED, BATCH_SETTLED, BATCH_REOPENED, BATCH_ABORTED, B
 # A lane is the jobs of one queue, kind and service; each part can be paused.
 LANE_PARTS = ("queue", "kind", "service")
 LANE_EVENTS = tuple(f"{part}.{happened}" for part in LANE_PARTS for happened in ("paused", "resumed"))
+GROUP_EVENTS = {"ignored": "group.ignored", "resolved": "group.resolved", "open": "group.reopened"}
 INTAKE_EVENTS = ("intake.paused", "intake.resumed")
 EVENT_TYPES = (
     *JOB_EVENTS,
@@ -146,6 +147,7 @@ EVENT_TYPES = (
     *BATCH_EVENTS,
     *LANE_EVENTS,
     *INTAKE_EVENTS,
+    *GROUP_EVENTS.values(),
 )
 
 

@@ -29,6 +29,7 @@ FIELDS = {
     "owner": "the job's owner",
     "attempt": "which attempt, 1 for the first",
     "worker": "the worker that holds it",
+    "trace_id": "the OpenTelemetry trace of the attempt, if the worker traces",
     "event": "the event's type in the event log",
     "status": "the job's state after the event",
     "duration_ms": "how long the attempt ran",

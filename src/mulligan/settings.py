@@ -7,20 +7,31 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
+from ipaddress import ip_network
 from math import nextafter
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from urllib.parse import urlsplit
 
-from mulligan.errors import BadSetting, ConfigurationError
+from mulligan.errors import BadRate, BadSetting, ConfigurationError, without_password
 from mulligan.failure.backoff import Added, Exponential
 from mulligan.failure.policy import RetryPolicy
+from mulligan.failure.redact import password_of
 from mulligan.lifecycle import FINAL
+from mulligan.notify.smtp_server import ALLOWED as SMTP_ALLOWED
+from mulligan.notify.smtp_server import SmtpServer, parse_smtp_url
+from mulligan.records.rate import Rate, parse_rate
 from mulligan.records.retention import Keep
+from mulligan.records.statistics import SPANS
 from mulligan.service.config import LARGEST_WINDOW, MOST_NAMES, Service
 from mulligan.store.messages import TIMEOUT
+from mulligan.values.address import Network, parse_network
 from mulligan.values.duration import BadDuration, parse
 from mulligan.values.file import Unreadable, read_contents
 from mulligan.values.suggest import did_you_mean, nearest
+
+if TYPE_CHECKING:
+    from mulligan.egress import Egress
 
 logger = logging.getLogger("mulligan.settings")
 
@@ -28,6 +39,7 @@ PREFIX = "MULLIGAN_"
 FILE = "mulligan.toml"
 # The largest settings file, in bytes.
 LARGEST = 2**20
+REQUEST_RATE, FAILED_REQUEST_RATE = parse_rate("200/s"), parse_rate("60/m")
 
 
 class DutyBounds(TypedDict):
@@ -70,6 +82,12 @@ class Settings:
     duty_redrive_limit: int = 100
     duty_probe_interval: timedelta = timedelta(seconds=1)
     duty_probe_limit: int = 100
+    duty_project_interval: timedelta = timedelta(seconds=1)
+    duty_project_limit: int = 1_000
+    duty_notify_interval: timedelta = timedelta(seconds=1)
+    duty_notify_limit: int = 500
+    duty_digest_interval: timedelta = timedelta(seconds=5)
+    duty_digest_limit: int = 100
     duty_prune_interval: timedelta = timedelta(seconds=10)
     duty_prune_limit: int = 500
     retention_succeeded: timedelta | None = timedelta(days=7)
@@ -80,6 +98,22 @@ class Settings:
     retention_failed: timedelta | None = None
     retention_failed_count: int | None = None
     retention_results: timedelta | None = None
+    retention_audit: timedelta | None = timedelta(days=365)
+    # Requests to the HTTP API: with one key, and without a valid key from one address.
+    request_rate: Rate = REQUEST_RATE
+    failed_request_rate: Rate = FAILED_REQUEST_RATE
+    trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    retention_deliveries: timedelta | None = timedelta(days=30)
+    # Notifications: mails are skipped without a server; links in them need the public URL.
+    smtp_url: SmtpServer | None = None
+    public_url: str | None = None
+    webhook_ports: tuple[int, ...] = (443,)
+    webhook_allowed_networks: tuple[Network, ...] = ()
+    # Since a failure group was last seen.
+    retention_groups: timedelta | None = timedelta(days=90)
+    retention_statistics_minutes: timedelta | None = timedelta(days=2)
+    retention_statistics_hours: timedelta | None = timedelta(days=60)
+    retention_statistics_days: timedelta | None = timedelta(days=730)
     log_level: str = "INFO"
     log_format: str = "text"
 
@@ -114,6 +148,24 @@ class Settings:
         return {"interval": interval.total_seconds(), "limit": getattr(self, f"duty_{duty}_limit")}
 
     @property
+    def passwords(self) -> tuple[str, ...]:
+        """The passwords that can be masked wherever they occur: not short ones."""
+        return (*password_of(self.database_url), *(self.smtp_url.secrets if self.smtp_url else ()))
+
+    @property
+    def egress(self) -> "Egress":
+        """What webhooks may reach."""
+        # Late: it imports TLS, which most programs do not need from us.
+        from mulligan.egress import Egress
+
+        return Egress(ports=self.webhook_ports, allowed=self.webhook_allowed_networks)
+
+    @property
+    def retention_spans(self) -> dict[str, timedelta | None]:
+        """How long the statistics of minutes, hours and days are kept."""
+        return {span: getattr(self, f"retention_statistics_{span}s") for span in SPANS}
+
+    @property
     def retention(self) -> list[Keep]:
         """How long jobs that are over are kept, by state."""
         return [
@@ -130,6 +182,7 @@ Reader: TypeAlias = tuple[Callable[[str], Any], str]
 """Reads a value, and says what is allowed."""
 
 KEPT = "keep"
+NONE = "none"
 
 
 def _within(low: Any, high: Any, value: Any) -> Any:
@@ -175,6 +228,22 @@ def _or_kept(read: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda text: None if text.strip().lower() == KEPT else read(text)
 
 
+def _rate() -> Reader:
+    return parse_rate, "a rate such as '200/s' or '600/m', at least one a day and at most 10,000 a second"
+
+
+def _networks() -> Reader:
+    def read(text: str) -> tuple[str, ...]:
+        return () if text.strip().lower() == NONE else tuple(str(_network(part.strip())) for part in text.split(","))
+
+    return read, f"addresses and networks separated by commas, such as '10.0.0.7, 10.1.0.0/16', or {NONE!r}"
+
+
+def _network(text: str) -> Any:
+    found = ip_network(text)
+    return found.network_address if found.num_addresses == 1 else found
+
+
 def _choice(*allowed: str) -> Reader:
     by_form = {choice.lower(): choice for choice in allowed}
 
@@ -186,9 +255,22 @@ def _choice(*allowed: str) -> Reader:
     return read, "one of " + ", ".join(allowed)
 
 
+def _list(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda text: tuple(read(part.strip()) for part in text.split(","))
+
+
+def _public_url(text: str) -> str:
+    parts = urlsplit(text.strip())
+    if parts.scheme not in ("http", "https") or not parts.hostname or not text.strip().isprintable():
+        raise ValueError
+    if "@" in parts.netloc or parts.query or parts.fragment or " " in parts.netloc + parts.path:
+        raise ValueError
+    return text.strip().rstrip("/")
+
+
 # What workers do about stuck jobs: log them, settle them as timed out, or put them back.
 STUCK = ("report", "process", "requeue")
-_DUTIES = ("retry", "promote", "expire", "schedule", "probe")
+_DUTIES = ("retry", "promote", "expire", "schedule", "probe", "notify", "digest")
 _STRING: Reader = (str, "a string")
 
 READERS: dict[str, Reader] = {
@@ -214,12 +296,31 @@ READERS: dict[str, Reader] = {
     **{f"duty_{duty}_limit": _number(1, 10_000) for duty in _DUTIES},
     "duty_redrive_interval_sec": _duration("s", "100ms", "1m"),
     "duty_redrive_limit": _number(1, 1_000),
+    "duty_project_interval_sec": _duration("s", "0.1s", "1d"),
+    "duty_project_limit": _number(1, 10_000),
     "duty_prune_interval_sec": _duration("s", "1s", "1d"),
     "duty_prune_limit": _number(1, 10_000),
     # At least an hour: a client that repeats an enqueue must find its job, not store it again.
     **{f"retention_{state}": _age("1h", "3650d") for state in FINAL},
     **{f"retention_{state}_count": _count(1, 10**9) for state in FINAL},
     "retention_results": _age("1m", "3650d"),
+    "retention_audit": _age("30d", "3650d"),
+    "request_rate": _rate(),
+    "failed_request_rate": _rate(),
+    "trusted_proxies": _networks(),
+    # Longer than a receiver may be away: until then, a delivery can be sent again.
+    "retention_deliveries": _age("3d", "3650d"),
+    "smtp_url": (parse_smtp_url, SMTP_ALLOWED),
+    "public_url": (_public_url, "https://host or https://host/path: where people open this installation"),
+    "webhook_ports": (_list(lambda port: _within(1, 65_535, int(port))), "ports, such as '443,80'"),
+    "webhook_allowed_networks": (
+        _list(parse_network),
+        "networks, such as '10.1.0.0/16,fd00::/8': private addresses that webhooks may reach",
+    ),
+    "retention_groups": _age("1d", "3650d"),
+    "retention_statistics_minutes": _age("1h", "3650d"),
+    "retention_statistics_hours": _age("1d", "3650d"),
+    "retention_statistics_days": _age("1d", "3650d"),
     "log_level": _choice("DEBUG", "INFO", "WARNING", "ERROR"),
     "log_format": _choice("text", "json"),
 }
@@ -289,5 +390,5 @@ def _read(shown: str, key: str, text: str | None) -> Any:
     reader, allowed = READERS[key]
     try:
         return reader(text or "")
-    except (ValueError, BadDuration):
-        raise BadSetting(shown, text, allowed) from None
+    except (ValueError, BadDuration, BadRate):
+        raise BadSetting(shown, without_password(text), allowed) from None

@@ -25,7 +25,7 @@ class Counters:
     epoch: int
     """Of the service, as it stands."""
     tallies: dict[str, CallCounts]
-    """What each worker heard of the service."""
+    """The call results that each worker reported of the service."""
     epochs: dict[str, int]
     """That of the service when a job was claimed last."""
     turns: dict[int, int]
@@ -41,13 +41,13 @@ def counters(store: Store, url: str) -> Counters:
         return _rows(url, statement)
 
     services = rows(f"SELECT epoch FROM mulligan_services WHERE name = '{GATEWAY}'")
-    heard = rows(f"SELECT worker, tally FROM mulligan_tallies WHERE service = '{GATEWAY}'")
+    reported = rows(f"SELECT worker, tally FROM mulligan_tallies WHERE service = '{GATEWAY}'")
     return Counters(
         batches=all_batches(store),
         limits=store.limits(),
         spending={(row[0], row[1]): row[2] for row in rows("SELECT owner, period, retries FROM mulligan_spending")},
         epoch=services[0][0] if services else 0,
-        tallies={row[0]: decode_counts(row[1]) for row in heard},
+        tallies={row[0]: decode_counts(row[1]) for row in reported},
         epochs=dict(rows(f"SELECT id, service_epoch FROM mulligan_jobs WHERE service = '{GATEWAY}'")),  # type: ignore[arg-type]
         turns=dict(rows(f"SELECT priority, rank FROM mulligan_turns WHERE queue = '{FAIR}'")),  # type: ignore[arg-type]
         shares=dict(rows(f"SELECT owner, rank FROM mulligan_shares WHERE queue = '{FAIR}'")),  # type: ignore[arg-type]

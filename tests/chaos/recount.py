@@ -94,7 +94,7 @@ def what_was_spent_is_the_logs(index: EvidenceIndex) -> Iterator[str]:
         if owner != LIMITED_OWNER:
             yield f"{owner} has no budget and spent {number}"
     if spent != {len("2026-03"): retries, len("2026-03-01"): retries}:
-        yield f"{retries} retries of {LIMITED_OWNER} were let in, and {index.counters.spending} were counted"
+        yield f"{retries} retries of {LIMITED_OWNER} were admitted, and {index.counters.spending} were counted"
 
 
 def _concerned(subject: str) -> Callable[[Job[object]], bool]:
@@ -130,11 +130,11 @@ def _changes(index: EvidenceIndex) -> list[Event]:
     return [event for event in index.evidence.events if event.type in SERVICE_CHANGES]
 
 
-def what_was_heard_of_a_service_is_the_logs(index: EvidenceIndex) -> Iterator[str]:
+def call_results_of_a_service_are_those_of_the_log(index: EvidenceIndex) -> Iterator[str]:
     """In the last epoch each successful call was counted once, by the worker that settled it."""
     for worker, tally in index.counters.tallies.items():
         wanted = _good_calls(index, worker, tally)
-        # What was heard longer ago is dropped.
+        # Older call results are dropped.
         if tally.epoch != index.counters.epoch or max(wanted, default=0) - min(wanted, default=0) >= SLOTS:
             continue
         if sum(slot.ok for slot in tally.slots) != len(wanted):
@@ -170,7 +170,7 @@ RECOUNTS: tuple[Callable[[EvidenceIndex], Iterator[str]], ...] = (
     places_are_counted,
     what_was_spent_is_the_logs,
     a_service_gets_no_more_probes_than_permits,
-    what_was_heard_of_a_service_is_the_logs,
+    call_results_of_a_service_are_those_of_the_log,
     turns_are_those_of_the_jobs,
 )
 

@@ -35,12 +35,14 @@ def stuck(works: App, enqueue: Enqueue) -> str:
 def test_every_duty_is_listed_even_before_the_first_worker(invoke: Invoke, works: App, read_json: ReadJson) -> None:
     works.migrate()
     shown = invoke("duties", *HERE).stdout
-    names = ["reclaim", "retry", "promote", "expire", "schedule", "redrive", "probe", "prune"]
-    assert [line.split()[0] for line in shown.splitlines()[1:9]] == names
+    names = ["reclaim", "retry", "promote", "expire", "schedule", "redrive", "probe"]
+    names += ["project", "notify", "digest", "prune"]
+    assert [line.split()[0] for line in shown.splitlines()[1:12]] == names
     assert "never" in shown
     assert "No worker runs them now. Start one with: mulligan worker MODULE:APP" in shown
     duties = read_json(invoke("duties", "--json", *HERE))["duties"]
-    aliases = "STUCK_JOBS FAILED_JOBS DELAYED_JOBS EXPIRED_JOBS SCHEDULED_JOBS REDRIVES SERVICE_PROBES OLD_JOBS"
+    aliases = "STUCK_JOBS FAILED_JOBS DELAYED_JOBS EXPIRED_JOBS SCHEDULED_JOBS REDRIVES SERVICE_PROBES PROJECTIONS "
+    aliases += "NOTIFICATIONS DIGESTS OLD_JOBS"
     assert [duty["alias"] for duty in duties] == aliases.split()
     assert {(duty["last"], duty["next"], duty["paused"], duty["workers"]) for duty in duties} == {(None, None, None, 0)}
 

@@ -280,7 +280,7 @@ def test_explain_as_json_has_what_holds_the_job_and_what_can_be_done(
     assert [action["code"] for action in found["actions"]] == ["retry", "run-now", "cancel", "snooze"]
 
 
-def test_the_owner_is_told_no_worker_no_person_and_no_command(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
+def test_the_owner_sees_no_worker_no_person_and_no_command(invoke: Invoke, enqueue: Enqueue, works: App) -> None:
     job = enqueue("flaky", run=True)
     works.pause("1h", kind="convert", actor="anna", reason="bad deploy")
     said = invoke("jobs", "explain", job, "--for-owner", *HERE).stdout

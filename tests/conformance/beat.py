@@ -173,7 +173,7 @@ class BeatRules(Bench):
         return _fences(self.store.adopt(WORKER, before=before, held=held or []))
 
     def _overdue_fences(self) -> list[Fence]:
-        return _fences(self.store.overdue(besides="nobody", limit=10))
+        return _fences(self.store.overdue(besides="no worker", limit=10))
 
 
 def _fences(leases: list[Lease]) -> list[Fence]:

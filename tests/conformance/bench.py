@@ -1,5 +1,6 @@
 """The base of every test of a store: a store, a clock that moves when told, and short names for the operations."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -21,6 +22,8 @@ from mulligan.records.event import Event
 from mulligan.records.job import Fence, Job, JobFilter, Lease, NewJob
 from mulligan.records.limit import LimitBook
 from mulligan.service.config import ServiceBook
+from mulligan.store import batches, limits, promote
+from mulligan.store import store as operations
 from mulligan.store.messages import (
     Beat,
     BeatReply,
@@ -32,9 +35,13 @@ from mulligan.store.messages import (
     Settled,
     WorkerRecord,
 )
+from mulligan.store.sqlite import claim as sqlite_claim
 from mulligan.store.store import Store
 from mulligan.testing.virtual import VirtualClock
 from mulligan.values.clock import Ids
+
+# Read now: the tests' own fixtures clear the environment.
+IS_SOAK = bool(os.environ.get("MULLIGAN_SOAK"))
 
 T = TypeVar("T")
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=number) for number in (1, 60, 3_600, 86_400))
@@ -43,16 +50,25 @@ KIND = "send"
 WORKER = "worker-1"
 # Of claims; more than any crowd here needs.
 PASSES = 20
+# Jobs of one pass in a test that uses `small_passes`, and where the store says how many they are: ten times as many.
+PASS = 100
+PASS_SIZES = [
+    *((promote, "PROMOTE_PASS"), (sqlite_claim, "PROMOTE_PASS")),
+    *((batches, "CANCEL_PASS"), (operations, "PUBLISH_PASS")),
+    *((limits, "MOST"), (limits, "SWEPT_AT_ONCE")),
+]
 
 
 class Bench:
     """One store under test. `folder` is empty and this test's alone; `clock` moves when told; `services` gives the
     services in force.
 
-    A store that sends no hints sets `gives_hints = False`.
+    A store that sends no hints sets `gives_hints = False`. A variant of a store that runs every case elsewhere sets
+    `every_case = IS_SOAK`: in short runs each of its rules has a third of its cases, at least one.
     """
 
     gives_hints = True
+    every_case = True
     folder: Path
     clock: VirtualClock
     store: Store
@@ -86,6 +102,15 @@ class Bench:
             for store in reversed(self._opened):
                 store.close()
 
+    @pytest.fixture
+    def small_passes(self) -> Iterator[None]:
+        """A few hundred jobs are more than the store takes in one pass."""
+        with pytest.MonkeyPatch.context() as patch:
+            for module, name in PASS_SIZES:
+                assert getattr(module, name) == 10 * PASS
+                patch.setattr(module, name, PASS)
+            yield
+
     def twin(self) -> Store:
         return self._open(self.open_twin)
 
@@ -96,10 +121,10 @@ class Bench:
         for _ in range(PASSES):
             for store in self._opened:
                 self.claim("nothing", store=store)
-            if not self._is_anybody_held():
+            if not self._is_any_job_blocked():
                 return
 
-    def _is_anybody_held(self) -> bool:
+    def _is_any_job_blocked(self) -> bool:
         waiting = self.store.jobs(JobFilter(state="waiting"), limit=100)
         return waiting.cursor is not None or any(
             job.waiting_for in ("limit", "budget") or job.due_at <= self.now for job in waiting.jobs
@@ -214,7 +239,7 @@ class Bench:
 
     def lease_of(self, job: Job[Any], **fence: Any) -> Lease:
         """A lease that no worker holds: the job's newest attempt, by another worker."""
-        values = {"id": job.id, "attempt": job.attempt, "incarnation": "somebody-else", "claim": 1, **fence}
+        values = {"id": job.id, "attempt": job.attempt, "incarnation": "another-worker", "claim": 1, **fence}
         return Lease(
             fence=Fence(**values),
             kind=job.kind,

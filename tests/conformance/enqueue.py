@@ -1,5 +1,6 @@
 """Enqueue: all or none, safe to repeat, and one job for one dedupe key."""
 
+import asyncio
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -107,13 +108,16 @@ class EnqueueRules(Bench):
 
     @pytest.mark.parametrize("options", ALIKE, ids=lambda options: " ".join(options) or "plain")
     @pytest.mark.parametrize("number", [1, 3])
-    def test_jobs_that_are_alike_are_stored_as_those_that_are_not(self, options: dict[str, Any], number: int) -> None:
+    @pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
+    def test_jobs_that_are_alike_are_stored_as_those_that_are_not(
+        self, options: dict[str, Any], number: int, is_async: bool
+    ) -> None:
         book = LimitBook(owners={LIMITED: 1})
         self.store.limit_by(lambda: book)
         wanted = [self.new(**options, arguments=f'{{"n":{n}}}') for n in range(number)]
         # Whatever has an id of the caller's own takes the general way.
         general = self.enqueue(**options, id=NEXT_ID["id"], is_id_given=True)
-        alike = self.store.enqueue(wanted)
+        alike = asyncio.run(self.store.enqueue_async(wanted)) if is_async else self.store.enqueue(wanted)
         assert alike == [self.job(new.id) for new in wanted]
         assert [job.arguments for job in alike] == [{"n": n} for n in range(number)]
         same = {"id": "", "arguments": {}}

@@ -112,7 +112,7 @@ class FairRules(Bench):
         plain = self.enqueue(queue="plain")
         assert plain.id in [lease.fence.id for lease in self.claim(limit=1_001, fair=[BULK])]
         assert len(self._next(1_000)) == 0
-        # Nobody took turns for an hour: a job that comes now is not an hour old.
+        # No owner took turns for an hour: a job that comes now is not an hour old.
         self.advance(HOUR)
         self.beat()
         earlier = self.enqueue(queue="plain")

@@ -17,7 +17,7 @@ LANES = [("queue", "bulk"), ("kind", "send"), ("service", "gateway")]
 
 
 class HoldingRules(Bench):
-    def test_ready_jobs_and_parked_retries_are_counted_by_service(self) -> None:
+    def test_ready_jobs_and_blocked_retries_are_counted_by_service(self) -> None:
         self._serve(window=20, min_calls=2, open_at=1.0)
         for queue in ("bulk", "default"):
             self.enqueue("send", service="gateway", queue=queue)

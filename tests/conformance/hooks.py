@@ -53,7 +53,7 @@ class HookRules(Bench):
         assert self.types(found.id) == ["job.enqueued"]
         assert [taken.fence.id for taken in self.claim(CLEANUP)] == [found.id]
 
-    def test_it_has_the_limits_and_the_place_of_its_own_task(self) -> None:
+    def test_it_has_the_limits_and_the_queue_of_its_own_task(self) -> None:
         mine = follow_up(
             queue="bulk", service="mail", priority=7, max_attempts=2, max_crashes=1, max_snoozes=5, timeout=HOUR, cost=3
         )
@@ -183,14 +183,14 @@ class HookRules(Bench):
     # After it
 
     def test_what_follows_may_be_followed_itself(self) -> None:
-        lease = self.leased(on_failed=follow_up(on_failed=follow_up("tell somebody")))
+        lease = self.leased(on_failed=follow_up(on_failed=follow_up("notify")))
         self.settle(lease, failing())
         (first,) = self._followed(lease.fence.id)
         (cleanup,) = self.claim(CLEANUP)
         self.settle(cleanup, failing())
         (second,) = self._followed(first.id)
-        assert (second.kind, second.state) == ("tell somebody", State.QUEUED)
-        (last,) = self.claim("tell somebody")
+        assert (second.kind, second.state) == ("notify", State.QUEUED)
+        (last,) = self.claim("notify")
         self.settle(last, failing())
         assert len(self.store.jobs(JobFilter()).jobs) == 3
 
@@ -236,7 +236,7 @@ class HookRules(Bench):
         self.settle(lease, decision)
         assert self._followed(lease.fence.id) == []
 
-    def test_each_further_cancellation_after_a_retry_by_hand_is_followed_again(self) -> None:
+    def test_each_further_cancellation_after_a_manual_retry_is_followed_again(self) -> None:
         job = self.enqueue(on_cancelled=follow_up())
         for times in (1, 2, 3):
             self.move(Move.MANUAL_CANCEL, job.id)

@@ -18,10 +18,12 @@ class IntakeRules(Bench):
     @pytest.mark.parametrize("name", ["send", "default", "*"])
     def test_a_pause_of_the_intake_refuses_new_jobs(self, name: str) -> None:
         self.pause_intake(name, duration=HOUR, reason="maintenance", actor="ann")
+        self.advance(MINUTE)
         with pytest.raises(IntakePaused) as refused:
             self.enqueue(is_submitted=True)
         assert (refused.value.name, refused.value.reason) == (name, "maintenance")
-        assert refused.value.until == self.now + HOUR
+        assert refused.value.until == self.now + HOUR - MINUTE
+        assert refused.value.retry_after == HOUR - MINUTE
         assert self.store.jobs(JobFilter()).jobs == ()
         assert [event.type for event in self.store.events()] == ["intake.paused"]
 
@@ -71,7 +73,7 @@ class IntakeRules(Bench):
         with pytest.raises(IntakePaused):
             self.store.enqueue([own, self.new(is_submitted=True)])
 
-    def test_a_fair_queue_charges_nobody_for_refused_jobs(self) -> None:
+    def test_a_fair_queue_charges_no_owner_for_refused_jobs(self) -> None:
         self.enqueue(is_submitted=True, owner="a", weight=1.0)
         self.pause_intake("*")
         for _ in range(5):

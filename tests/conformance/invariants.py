@@ -236,7 +236,7 @@ def replay(events: Sequence[Event]) -> State | None:
             targets = _targets(event.type, State.QUEUED)
         assert len(targets) == 1, f"{event.type} cannot happen to a job that is {state}"
         (state,) = targets
-        # A job that is due when it is enqueued may pass the door in the same step, without a word.
+        # A job that is due when it is enqueued may be promoted in the same step, without an event.
         is_new = event.type == TABLE[Move.ENQUEUE, None].event
         gated = is_new and not event.data.get("delay") and not {"batch", "waiting_for"} & set(event.data)
     return State.QUEUED if gated else state
@@ -253,7 +253,7 @@ def check_reachable(store: Store, clock: VirtualClock, jobs: Sequence[Job[Any]])
     before = clock.now()
     latest = max((moment for job in jobs if job.id in live for moment in _moments(job)), default=before)
     clock.advance(latest - before + timedelta(seconds=1))
-    overdue = [lease.fence.id for lease in store.overdue(besides="nobody", limit=len(jobs) + 1)]
+    overdue = [lease.fence.id for lease in store.overdue(besides="no worker", limit=len(jobs) + 1)]
     claim = Claim(
         incarnation="the-last-worker",
         number=1,

@@ -24,9 +24,9 @@ DECISIONS: dict[Move, Decision] = {
     Move.CANCEL: Cancel({"why": "cancelled by hand"}),
 }
 BY_HAND = [move for move in Move if move.verb]
-# These lead to the door, and what is due passes it in the same step.
-THROUGH_THE_DOOR = (Move.MANUAL_RETRY, Move.RUN_NOW, Move.PARK)
-DOOR = TABLE[Move.PROMOTE, State.WAITING]
+# These lead to `waiting`, and a job that is due is promoted in the same step.
+THROUGH_THE_PROMOTION = (Move.MANUAL_RETRY, Move.RUN_NOW, Move.PARK)
+PROMOTION = TABLE[Move.PROMOTE, State.WAITING]
 
 EVERY_MOVE_FROM_EVERY_STATE = list(product(Move, State))
 
@@ -51,8 +51,8 @@ class LifecycleRules(Bench):
             make(before)
             after, events = self.job(before.id), self.types(before.id)[written:]
             expected = [(step.target, [step.event])]
-            if move in THROUGH_THE_DOOR:
-                expected.append((DOOR.target, [step.event, DOOR.event]))
+            if move in THROUGH_THE_PROMOTION:
+                expected.append((PROMOTION.target, [step.event, PROMOTION.event]))
             assert (after.state, events) in expected
 
     def _maker(self, move: Move) -> Callable[[Job[Any]], None]:
@@ -70,7 +70,7 @@ class LifecycleRules(Bench):
         }[move]
 
     def _park(self, job: Job[Any]) -> None:
-        """A limit that is new takes back what was let in before; there is a place, so it may be let in at once. A
+        """A new limit takes back the jobs queued before it; there is a slot, so they may be admitted at once. A
         running job is parked when its service bears its failure."""
         if job.state is State.RUNNING:
             (lease,) = self.store.adopt(WORKER, before=1_000, held=[])

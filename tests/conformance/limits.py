@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conformance.bench import HOUR, KIND, MINUTE, SECOND, Bench, at_once, failing, retrying, verdict
+from conformance.bench import HOUR, KIND, MINUTE, PASS, SECOND, Bench, at_once, failing, retrying, verdict
 from mulligan.failure.decision import Postpone, Release, Succeed
 from mulligan.failure.verdict import deadline_passed
 from mulligan.lifecycle import Move, State
@@ -20,7 +20,7 @@ from mulligan.store.messages import Claim
 from mulligan.store.store import Store
 
 OTHER = "other"
-MANY = 5_000
+MANY = 5 * PASS
 
 
 class LimitRules(Bench):
@@ -90,7 +90,7 @@ class LimitRules(Bench):
         owners = [lease.owner for lease in self.claim()]
         assert {owner: owners.count(owner) for owner in owners} == {"a": 1, "b": 1, "big": 3, "": 5}
 
-    def test_a_job_needs_a_place_under_each_of_its_limits(self) -> None:
+    def test_a_job_needs_a_slot_under_each_of_its_limits(self) -> None:
         self.limit(kinds={KIND: 3}, queues={"bulk": 2}, owners={"*": 1})
         for owner in ("a", "b", "c"):
             self.store.enqueue([self.new(owner=owner, queue="bulk") for _ in range(3)])
@@ -114,6 +114,7 @@ class LimitRules(Bench):
             self.done(leases)
         assert found == [urgent.id, normal[0].id, normal[1].id]
 
+    @pytest.mark.usefixtures("small_passes")
     def test_a_full_limit_delays_no_other_job(self) -> None:
         self.limit(kinds={KIND: 4}, owners={"*": 1})
         self.store.enqueue([self.new(owner="big") for _ in range(MANY)])
@@ -122,7 +123,8 @@ class LimitRules(Bench):
         assert small.id in [lease.fence.id for lease in found]
         assert [lease.owner for lease in found].count("big") == 1
 
-    def test_a_job_without_limits_stands_behind_no_parked_one(self) -> None:
+    @pytest.mark.usefixtures("small_passes")
+    def test_a_job_without_limits_waits_behind_no_blocked_one(self) -> None:
         self.limit(kinds={KIND: 1})
         self.store.enqueue([self.new() for _ in range(MANY)])
         self.claim()
@@ -131,7 +133,7 @@ class LimitRules(Bench):
 
     # How a place comes free
 
-    def test_a_place_is_free_once_its_job_is_over_or_waits(self) -> None:
+    def test_a_slot_is_free_once_its_job_is_over_or_waits(self) -> None:
         self.limit(kinds={KIND: 1})
         for decision in (Succeed("1"), failing(), retrying(HOUR), Postpone(HOUR, verdict("SNOOZED"), {})):
             self.store.enqueue([self.new(), self.new()])
@@ -161,7 +163,7 @@ class LimitRules(Bench):
         self.store.expire(deadline_passed(), limit=10)
         assert {lease.fence.id for lease in self.claim(KIND, OTHER)} == {second.id, third.id}
 
-    def test_a_lost_job_keeps_its_place_until_it_is_reclaimed(self) -> None:
+    def test_a_lost_job_keeps_its_slot_until_it_is_reclaimed(self) -> None:
         self.limit(kinds={KIND: 1})
         self.store.enqueue([self.new(), self.new()])
         (lease,) = self.claim()
@@ -170,7 +172,7 @@ class LimitRules(Bench):
         self.settle(lease, failing(), by="w2")
         assert len(self.claim(by="w2")) == 1
 
-    # All ways lead through the door
+    # Every way to `queued` passes the limits
 
     def test_retries_and_manual_moves_need_a_slot_too(self) -> None:
         self.limit(kinds={KIND: 1})
@@ -282,9 +284,10 @@ class LimitRules(Bench):
         assert len(self.claim()) == 9
         assert self.enqueue().state is State.QUEUED
 
+    @pytest.mark.usefixtures("small_passes")
     @pytest.mark.parametrize("limits", [{"kinds": {KIND: 3}}, {"queues": {"default": 3}}, {"owners": {"*": 3}}])
     def test_a_new_limit_counts_the_jobs_admitted_earlier(self, limits: dict[str, Any]) -> None:
-        self.store.enqueue([self.new(owner="acme") for _ in range(2_500)])
+        self.store.enqueue([self.new(owner="acme") for _ in range(5 * PASS // 2)])
         running = self.claim(limit=2)
         self.limit(**limits)
         found = [lease for _ in range(6) for lease in self.claim()]
@@ -397,12 +400,12 @@ class LimitRules(Bench):
         self.store.enqueue([self.new(owner=f"owner-{n:04}") for n in range(600) for _ in range(2)])
         first = [lease for _ in range(40) for lease in self.claim(limit=1_000)]
         assert len({lease.owner for lease in first}) == len(first) == 600
-        # Settled by somebody who then says nothing: found on the way round.
+        # Settled by a worker that then stops: found by the next round.
         self.done(first, store=self.store)
         second = [lease for _ in range(40) for lease in self.claim(limit=1_000)]
         assert len({lease.owner for lease in second}) == len(second) == 600
 
-    def test_a_place_that_comes_free_here_is_given_at_once(self) -> None:
+    def test_a_slot_that_comes_free_here_is_given_at_once(self) -> None:
         self.limit(owners={"*": 1})
         self.store.enqueue([self.new(owner=f"owner-{n:04}") for n in range(300) for _ in range(2)])
         leases = [lease for _ in range(30) for lease in self.claim(limit=1_000)]

@@ -186,7 +186,7 @@ class StoreMachine(OneRuleMachine):
         batch = self.one_of(list(self.model.batches.known))
         published = self.store.publish(batch)
         self.model.batches.publish(batch, self.now)
-        # Before the members were let in: some may fail then, for they are beyond a budget.
+        # Before the members were admitted: some may fail then, because they exceed a budget.
         assert published.state is self.model.batches.known[batch].state
         self.model.promote(self.now, duty="promote")
 
@@ -292,7 +292,7 @@ class StoreMachine(OneRuleMachine):
         pruned = self.store.prune(state, before=self.now - age, limit=100)
         assert pruned == self.model.prune(state, self.now - age)
 
-    # By hand
+    # Manually
 
     def move(self) -> None:
         move, job = self.draw(BY_HAND), self.one_of(list(self.model.jobs))
@@ -435,7 +435,7 @@ class StoreMachine(OneRuleMachine):
             job_id: found for job_id, job in self.model.jobs.items() if (found := job.differences(stored[job_id]))
         }
         assert not differences, "name: (model, store)"
-        # Jobs that passed the door in one step may have done so in any order.
+        # Jobs that were promoted in one step may have been promoted in any order.
         events = self.store.events(after=self._read, limit=1_000)
         self._read = events[-1].position if events else self._read
         logged = [(event.type, event.job, event.attempt) for event in events if event.type in JOB_EVENTS]
@@ -458,7 +458,7 @@ class StoreMachine(OneRuleMachine):
 
     @invariant()
     def places_are_a_recount(self) -> None:
-        """And never more than the limit: only who was let in before it came may be beyond it."""
+        """And never more than the limit: only jobs admitted before it may exceed it."""
         limits, jobs = self.model.limits, list(self.model.jobs.values())
         if not limits.book or limits.unswept:
             return
@@ -473,7 +473,7 @@ class StoreMachine(OneRuleMachine):
             assert number <= self.allowed[subject]
 
     @invariant()
-    def spending_is_what_was_let_in(self) -> None:
+    def spending_is_what_was_admitted(self) -> None:
         for owner in ("acme", "other") if self.model.limits.book.budgets else ():
             found = self.store.spending(owner)
             if found is not None:
@@ -489,7 +489,7 @@ class StoreMachine(OneRuleMachine):
             self._folder.cleanup()
 
     def _lift_limits(self) -> None:
-        """Else nobody could reach those who wait for a place, or for a budget."""
+        """Otherwise no claim could reach the jobs that wait for a slot or a budget."""
         self.store.limit_by(LimitBook)
         for _ in range(2):
             self.store.claim(Claim(incarnation="w1", number=next(self.numbers), kinds=(), limit=1, lease=MINUTE))

@@ -121,17 +121,17 @@ class Model:
         return passed
 
     def _promote(self, now: datetime, *, duty: str | None = None, by_hand: bool = False) -> int:
-        """How many passed the door, up to what else they need; then who has budget and place is let in."""
+        """How many were promoted, up to their other gates; then those with a budget and a slot are admitted."""
         self.limits.tell()
         arrived = [job for job in self.jobs.values() if self._arrives(job, now, duty, by_hand=by_hand)]
-        passed = sum(self._pass_door(job, now, by_hand=by_hand) for job in arrived)
+        passed = sum(self._promote_due(job, now, by_hand=by_hand) for job in arrived)
         is_anybody_held = any(job.parked in (BUDGET, LIMIT) for job in self.jobs.values())
         if duty is not None or is_anybody_held or self.limits.unswept:
             self._admit(now)
         return passed
 
     def _arrives(self, job: ModelJob, now: datetime, duty: str | None, *, by_hand: bool) -> bool:
-        """Whether it stands at the door: it is due, or what it was parked for is over."""
+        """Whether it is to be promoted: it is due, or the gate that blocked it is gone."""
         own = duty_of(job.waiting_for).name
         if job.state is not State.WAITING or duty not in (None, own) or job.parked in (BUDGET, LIMIT):
             return False
@@ -141,7 +141,7 @@ class Model:
             return by_hand or not self.is_paused("duty", own, now)
         return job.due_at <= now
 
-    def _pass_door(self, job: ModelJob, now: datetime, *, by_hand: bool) -> bool:
+    def _promote_due(self, job: ModelJob, now: datetime, *, by_hand: bool) -> bool:
         own, needs_budget = duty_of(job.waiting_for).name, self.budgets.needed(job, self.limits.book)
         if job.parked == BATCH:
             job.parked, job.waiting_for = None, "delay"
@@ -156,12 +156,12 @@ class Model:
             job.park(LIMIT, waiting_for=LIMIT, now=now)
             return is_held
         else:
-            self._let_in(job, now)
+            self._admit_job(job, now)
             return True
         return False
 
-    def _let_in(self, job: ModelJob, now: datetime) -> None:
-        job.let_in(now, has_place=self.limits.concern(job))
+    def _admit_job(self, job: ModelJob, now: datetime) -> None:
+        job.admit(now, has_slot=self.limits.concern(job))
         self._log(job, "job.queued")
 
     def _admit(self, now: datetime) -> None:
@@ -171,11 +171,11 @@ class Model:
         for job in self.limits.sweep(self.jobs.values()):
             self._give_back(job, now)
         for job in self.jobs.values():
-            if job.state is State.QUEUED and job.has_place and self._is_braked(job, now):
+            if job.state is State.QUEUED and job.has_slot and self._is_braked(job, now):
                 self._give_back(job, now)
         for job in self._parked(LIMIT):
             if not self._is_braked(job, now) and self.limits.have_room(job, self.jobs.values()):
-                self._let_in(job, now)
+                self._admit_job(job, now)
 
     def _parked(self, under: str) -> list[ModelJob]:
         return sorted((job for job in self.jobs.values() if job.parked == under), key=lambda job: job.turn)
@@ -188,7 +188,7 @@ class Model:
             if self.limits.concern(job):
                 job.park(LIMIT, waiting_for=LIMIT, now=now)
             else:
-                self._let_in(job, now)
+                self._admit_job(job, now)
         elif self.budgets.fails_beyond(job, self.limits.book):
             self._fail(job, budget_exhausted(), now)
         else:
@@ -286,14 +286,14 @@ class Model:
         job.finished_at = now if step.target.is_final else None
         self._log(job, step.event)
         if job.state is State.WAITING and self._may_go_on(job, outcome, now):
-            self._let_in(job, now)
+            self._admit_job(job, now)
         return Settled.ACCEPTED
 
     def _may_go_on(self, job: ModelJob, outcome: Outcome, now: datetime) -> bool:
         """Whether a retry is promoted by the settle: it is due at once, and nothing in the store could block it."""
         decision = outcome.decision
         is_due = isinstance(decision, Retry) and not decision.delay and outcome.reclaimed_by is None
-        return is_due and not (job.has_place or self.limits.are_any or self.is_paused("duty", "retry", now))
+        return is_due and not (job.has_slot or self.limits.are_any or self.is_paused("duty", "retry", now))
 
     def _may_take(self, job: ModelJob, outcome: Outcome, now: datetime) -> bool:
         assert job.lease_until is not None and job.last_attempt_at is not None
@@ -364,7 +364,7 @@ class Model:
         return len(late[:limit])
 
     def _fail(self, job: ModelJob, verdict: Verdict, now: datetime) -> None:
-        """Outside an attempt: nobody ran it."""
+        """Outside an attempt: no worker ran it."""
         job.end(State.FAILED, now)
         job.error_code, job.error_message = verdict.code, verdict.message
         self._log(job, "job.failed")
@@ -397,7 +397,7 @@ class Model:
         """Whether it was there then, and has not ended since."""
         return job.state in wanted.states and (job.finished_at or job.enqueued_at) <= before
 
-    # By hand
+    # Manually
 
     def move(self, *requests: Request, now: datetime) -> None:
         """In one transaction."""

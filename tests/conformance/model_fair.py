@@ -43,7 +43,7 @@ class Turns:
             self.claimed[place] = max(self.claimed[place], job.rank)
 
     def forget(self, now: datetime) -> None:
-        """A queue in which nobody has a turn to come, and none was taken for a while, begins anew at the present."""
+        """A queue in which no owner has a turn to come, and none was taken for a while, begins anew at the present."""
         if self.looked_at is not None and now - self.looked_at < LOOKS_EVERY:
             return
         self.looked_at = now

@@ -8,7 +8,7 @@ from mulligan.lifecycle import State
 from mulligan.records.job import Fence, Job, NewJob
 
 # What the store does not say of a job, or says in another way.
-ITS_OWN = ("asked", "rank", "claim", "parked", "has_place", "touched_at", "settled", "refused")
+ITS_OWN = ("asked", "rank", "claim", "parked", "has_slot", "touched_at", "settled", "refused")
 
 
 class Refusal(Exception):
@@ -52,9 +52,9 @@ class ModelJob:
     cancel_requested: bool = False
     claim: int | None = None
     parked: str | None = None
-    """What it waits for beside the door: a duty that is paused, its batch, a budget or a limit."""
-    has_place: bool = False
-    """Let in through limits; says something only while it is queued or running."""
+    """The gate that blocks it: a paused duty, its batch, a budget or a limit."""
+    has_slot: bool = False
+    """Admitted under limits; it has a meaning only while it is queued or running."""
     touched_at: datetime | None = None
     settled: dict[int, str] = field(default_factory=dict)
     refused: set[tuple[int, str]] = field(default_factory=set)
@@ -73,15 +73,15 @@ class ModelJob:
         return Fence(self.asked.id, self.attempt, self.leased_by or "", self.claim or 0)
 
     @property
-    def is_let_in(self) -> bool:
+    def is_admitted(self) -> bool:
         return self.state in (State.QUEUED, State.RUNNING)
 
     def park(self, under: str, *, waiting_for: str, now: datetime) -> None:
         self.state, self.parked, self.waiting_for, self.touched_at = State.WAITING, under, waiting_for, now
 
-    def let_in(self, now: datetime, *, has_place: bool) -> None:
+    def admit(self, now: datetime, *, has_slot: bool) -> None:
         self.state, self.waiting_for, self.parked, self.touched_at = State.QUEUED, None, None, now
-        self.has_place = has_place
+        self.has_slot = has_slot
 
     def end(self, state: State, now: datetime) -> None:
         self.state, self.waiting_for, self.parked, self.finished_at = state, None, None, now

@@ -17,7 +17,7 @@ class Limits:
     asked: LimitBook = field(default_factory=LimitBook)
     book: LimitBook = field(default_factory=LimitBook)
     unswept: set[str] = field(default_factory=set)
-    """Subjects that are new: who was let in before is still to be looked for."""
+    """New subjects: the jobs admitted before them are still to be found."""
 
     def tell(self) -> None:
         before, self.book = _named(self.book), self.asked
@@ -36,7 +36,7 @@ class Limits:
         return bool(self.most(job))
 
     def will_concern(self, job: ModelJob) -> bool:
-        """Also by those that nobody was told of yet."""
+        """Also by those that were not announced yet."""
         return bool(self.most(job) or _most(self.asked, job))
 
     def is_new_to(self, job: ModelJob) -> bool:
@@ -46,14 +46,14 @@ class Limits:
         )
 
     def have_room(self, job: ModelJob, jobs: Iterable[ModelJob]) -> bool:
-        let_in = [other for other in jobs if other.is_let_in and other.has_place]
-        return all(taken(subject, let_in) < most for subject, most in self.most(job).items())
+        admitted = [other for other in jobs if other.is_admitted and other.has_slot]
+        return all(taken(subject, admitted) < most for subject, most in self.most(job).items())
 
     def sweep(self, jobs: Iterable[ModelJob]) -> list[ModelJob]:
         """Those who run keep their places; those who are queued without one, and need one now, go back."""
-        found = [job for job in jobs if job.is_let_in and not job.has_place and self.is_new_to(job)]
+        found = [job for job in jobs if job.is_admitted and not job.has_slot and self.is_new_to(job)]
         for job in found:
-            job.has_place = job.state is State.RUNNING
+            job.has_slot = job.state is State.RUNNING
         self.unswept = set()
         return [job for job in found if job.state is State.QUEUED]
 
@@ -64,14 +64,14 @@ def subjects_of(job: ModelJob) -> list[str]:
 
 
 def taken(subject: str, jobs: Iterable[ModelJob]) -> int:
-    return sum(job.is_let_in and subject in subjects_of(job) for job in jobs)
+    return sum(job.is_admitted and subject in subjects_of(job) for job in jobs)
 
 
 def _most(book: LimitBook, job: ModelJob) -> dict[str, int]:
-    named, everybody = _named(book), book.owners.get(EVERY_OWNER)
+    named, default = _named(book), book.owners.get(EVERY_OWNER)
     found = {subject: named.get(subject) for subject in subjects_of(job)}
     if job.asked.owner and found[f"owner/{job.asked.owner}"] is None:
-        found[f"owner/{job.asked.owner}"] = everybody
+        found[f"owner/{job.asked.owner}"] = default
     return {subject: most for subject, most in found.items() if most is not None}
 
 

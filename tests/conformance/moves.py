@@ -139,7 +139,7 @@ class MoveRules(Bench):
                 self.store.move(request)
 
     @EACH_MOVE
-    def test_the_log_says_who_did_it_and_why(self, move: Move) -> None:
+    def test_the_log_has_actor_and_reason(self, move: Move) -> None:
         job = self.in_state(State.WAITING, owner="acme")
         self.move(move, job.id, actor="ann", reason="asked by the customer", delay=HOUR)
         (event,) = [event for event in self.events(job.id) if event.actor]

@@ -164,7 +164,7 @@ class OperationRules(Bench):
         assert [redrive.id for redrive in self.store.redrives(limit=2)] == [third.id, second.id]
         assert [redrive.id for redrive in self.store.redrives(is_active=True)] == [first.id, third.id]
         assert [redrive.id for redrive in self.store.redrives(redrive_id=first.id)] == [first.id]
-        assert self.store.redrives(redrive_id="nobody") == []
+        assert self.store.redrives(redrive_id="unknown") == []
 
     def test_an_owner_sees_only_its_own(self) -> None:
         mine, other = self._begun(owner="ann"), self._begun()
@@ -215,7 +215,7 @@ class OperationRules(Bench):
         assert self._retries(job) == 1
 
     def test_what_moved_on_is_left_alone_and_counted(self) -> None:
-        names = ("retried by hand", "failed again", "waits for a retry", "succeeded", "gone")
+        names = ("retried manually", "failed again", "waits for a retry", "succeeded", "gone")
         jobs = {name: self._failed() for name in names}
         redrive = self._begun(matched=5)
         self.advance(MINUTE)
@@ -322,17 +322,17 @@ class OperationRules(Bench):
         assert self.store.cancel_redrive(done.id) == done
         assert self._told(REDRIVE_CANCELLED) == []
         with pytest.raises(RedriveNotFound):
-            self.store.cancel_redrive("nobody")
+            self.store.cancel_redrive("unknown")
 
     # Answers
 
     def test_the_next_attempt_of_a_job_is_its_answer(self) -> None:
-        names = ("good", "retried", "failed", "lost", "released", "running", "cancelled", "snoozed by hand")
+        names = ("good", "retried", "failed", "lost", "released", "running", "cancelled", "snoozed manually")
         jobs = {name: self._failed() for name in names}
         redrive = self._advance(self._begun(matched=len(jobs)), jobs.values())
         assert redrive is not None
         assert self.store.redrive_results(redrive) == {}
-        self.move(Move.MANUAL_SNOOZE, jobs["snoozed by hand"].id, delay=HOUR)
+        self.move(Move.MANUAL_SNOOZE, jobs["snoozed manually"].id, delay=HOUR)
         self.move(Move.MANUAL_CANCEL, jobs["cancelled"].id)
         leases = {lease.fence.id: lease for lease in self.claim()}
         ends: dict[str, Any] = {

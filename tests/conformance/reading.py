@@ -174,7 +174,7 @@ class ReadingRules(Bench):
             case 5:
                 self.move(Move.MANUAL_CANCEL, self.enqueue(**options).id)
             case _:
-                # Nobody takes this queue.
+                # No worker takes this queue.
                 self.enqueue(**{**options, "kind": "a" if number > 30 else "b", "deadline": SECOND})
 
     def test_a_waiting_job_is_found_by_its_last_code_and_not_by_its_code(self) -> None:
@@ -320,7 +320,7 @@ class ReadingRules(Bench):
         with pytest.raises(JobNotFound):
             self.store.position(job.id, owner="other", limit=9)
         with pytest.raises(JobNotFound):
-            self.store.position("nobody", limit=9)
+            self.store.position("unknown", limit=9)
 
     # The last failure
 
@@ -334,7 +334,7 @@ class ReadingRules(Bench):
         self.settle(again[retried.fence.id], failing("GW_5XX"))
         self.settle(again[snoozed.fence.id], Postpone(MINUTE, verdict("SNOOZED"), {}))
         ids = [lease.fence.id for lease in (retried, snoozed, well)]
-        found = self.store.last_failures([*ids, "nobody"])
+        found = self.store.last_failures([*ids, "unknown"])
         assert {id_: (event.code, event.attempt, event.type) for id_, event in found.items()} == {
             ids[0]: ("GW_5XX", 2, "job.failed"),
             ids[1]: ("TIMEOUT", 1, "job.retried"),

@@ -123,7 +123,7 @@ class RetentionRules(Bench):
         found = [(cursor.name, cursor.position, cursor.updated_at) for cursor in self.store.cursors()]
         assert found == [("groups", 4, self.now), ("alerts", 5, self.now)]
         self.store.drop_cursor("groups")
-        self.store.drop_cursor("nobody")
+        self.store.drop_cursor("unknown")
         assert [cursor.name for cursor in self.store.cursors()] == ["alerts"]
 
     def test_what_a_cursor_has_not_passed_is_never_deleted(self) -> None:

@@ -49,7 +49,7 @@ OUTCOMES: dict[str, tuple[Decision, State, str | None]] = {
     "success": (Succeed("1"), State.SUCCEEDED, None),
     "failure": (failing(), State.FAILED, "GW_4XX"),
 }
-# What differs between two jobs, whoever settles them.
+# What differs between two jobs, whichever worker settles them.
 ITS_OWN = {"id", "submitted_at", "enqueued_at"}
 
 

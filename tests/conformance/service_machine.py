@@ -123,7 +123,7 @@ class ServiceMachine(OneRuleMachine):
             )
         )
         self._claimed(self.store.claim(self.claims[-1]))
-        self._nobody_is_parked_for_nothing()
+        self._no_job_is_blocked_without_reason()
 
     def claim_again(self) -> None:
         claim = self.draw(st.sampled_from(self.claims))
@@ -147,7 +147,7 @@ class ServiceMachine(OneRuleMachine):
             if is_new:
                 assert lease.service_epoch == (0 if record is None else record.epoch)
 
-    def _nobody_is_parked_for_nothing(self) -> None:
+    def _no_job_is_blocked_without_reason(self) -> None:
         failing_now = {name for name, one in self._records().items() if one.is_failing or one.state != "closed"}
         jobs = self.store.jobs(JobFilter(state=State.WAITING), limit=1_000).jobs
         due = {job.service for job in jobs if job.due_at <= self.clock.now()}
@@ -205,7 +205,7 @@ class ServiceMachine(OneRuleMachine):
         jobs = self.store.jobs(JobFilter(), limit=1_000).jobs
         return {job.id: (job.failures, job.state is State.FAILED) for job in jobs}
 
-    # By hand, and time
+    # Manual changes, and time
 
     def force(self) -> None:
         name = self.draw(st.sampled_from(["one", "two"]))

@@ -87,7 +87,7 @@ class StreamRules(Bench):
 
     @pytest.mark.parametrize("is_unwanted", [False, True])
     @pytest.mark.parametrize("decision", ENDS, ids=lambda end: type(end).__name__)
-    def test_of_many_calls_twenty_are_told_and_the_rest_is_counted(self, decision: Any, is_unwanted: bool) -> None:
+    def test_of_many_calls_twenty_are_listed_and_the_rest_is_counted(self, decision: Any, is_unwanted: bool) -> None:
         lease = self.leased()
         if is_unwanted:
             self.move(Move.MANUAL_CANCEL, lease.fence.id, reason="no longer needed")
@@ -189,7 +189,7 @@ class StreamRules(Bench):
         with pytest.raises(BadArgument, match="of another database"):
             self.store.stream(EventFilter(), after=end + 1_000_000)
 
-    def test_a_reader_who_follows_one_owner_while_others_write_misses_nothing(self) -> None:
+    def test_a_reader_that_follows_one_owner_while_others_write_misses_nothing(self) -> None:
         stores = [self.store, self.twin()]
         wanted: list[list[NewJob]] = [[self.new(owner=OWNERS[number % 3]) for number in range(5)] for _ in range(20)]
         mine = [job.id for jobs in wanted for job in jobs if job.owner == "acme"]

@@ -139,7 +139,7 @@ class StuckRules(Bench):
             state = self.job(lease.fence.id).state
             assert state is (State.SUCCEEDED if answers[0] is Settled.ACCEPTED else State.FAILED)
 
-    # Retry by hand
+    # Manual retry
 
     def test_a_stuck_job_is_retried_manually_in_one_step(self) -> None:
         lease = self._kept(HOUR)

@@ -15,11 +15,14 @@ new ones. `MULLIGAN_MODEL_EXAMPLES` sets how many of these, `MULLIGAN_MODEL_SEED
 values to set to repeat it.
 """
 
+from conformance.access import AccessRules
+from conformance.admission import AdmissionRules
 from conformance.batches import BatchRules
 from conformance.beat import BeatRules
 from conformance.budgets import BudgetRules
 from conformance.charging import ChargeRules
 from conformance.claim import ClaimRules
+from conformance.dedupe_keys import DedupeKeyRules
 from conformance.duties import DutyRules
 from conformance.enqueue import EnqueueRules
 from conformance.fair import FairRules
@@ -27,14 +30,15 @@ from conformance.fence import FenceRules
 from conformance.holding import HoldingRules
 from conformance.hooks import HookRules
 from conformance.intake import IntakeRules
-from conformance.keys import KeyRules
 from conformance.lifecycle import LifecycleRules
 from conformance.limits import LimitRules
 from conformance.live import LiveRules
 from conformance.model_cases import machine
 from conformance.moves import MoveRules
 from conformance.names import NameRules
+from conformance.notifications import NotificationRules
 from conformance.operations import OperationRules
+from conformance.projections import ProjectionRules
 from conformance.reading import ReadingRules
 from conformance.reclaim import ReclaimRules
 from conformance.reject import RejectRules
@@ -54,7 +58,7 @@ class StoreSuite(
     LifecycleRules,
     EnqueueRules,
     RejectRules,
-    KeyRules,
+    DedupeKeyRules,
     IntakeRules,
     LiveRules,
     ClaimRules,
@@ -81,5 +85,9 @@ class StoreSuite(
     ResultRules,
     ReadingRules,
     StreamRules,
+    ProjectionRules,
+    AccessRules,
+    AdmissionRules,
+    NotificationRules,
 ):
     """Every rule of a store, in the order of a job's life."""

@@ -34,7 +34,11 @@ VERBS = {
     "Redrives": "redrive redrives redrive_status cancel_redrive",
     "Batches": "find_batch batches publish_batch retry_batch cancel_batch",
     "Services, pauses and limits": "services service pause resume pauses limits default_owner_limit spending",
+    "Policies": "policies_in_force",
     "Schedules and duties": "schedules run_schedule remove_schedule duties run_duty workers",
+    "Notifications": "subscribe subscriptions subscription unsubscribe disable_subscription enable_subscription "
+    "rotate_secret test_subscription deliveries delivery redeliver create_hook incoming_hooks remove_hook receive_hook",
+    "Access to the HTTP API": "create_key keys revoke_key find_key audit",
     "The database": "migrate check_store has_database doctor close",
 }
 # Public by name, but of use only to the package itself.
@@ -347,7 +351,7 @@ def aliases() -> str:
 
 POLICIES = (
     *("RetryPolicy", "Fixed", "Steps", "Linear", "Exponential", "Full", "Decorrelated", "Added", "Window"),
-    *("Rule", "ErrorCode", "Failure", "Verdict", "Service", "Queue", "Owner"),
+    *("Rule", "ErrorCode", "Failure", "Verdict", "Service", "Queue", "Owner", "Subscription"),
 )
 
 
@@ -373,6 +377,7 @@ def policies() -> Iterator[str]:
     yield _section(2, "Services", "[Services in an outage](../guides/outages.md).", _all("Service"))
     owners = "[Fair queues](../guides/fairness.md); [limits](../guides/limits.md)."
     yield _section(2, "Queues and owners", owners, _all("Queue Owner"))
+    yield _section(2, "Subscriptions", "[Notifications](../guides/notifications.md).", _all("Subscription"))
 
 
 def _all(names: str) -> str:

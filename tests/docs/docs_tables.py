@@ -9,6 +9,7 @@ from pathlib import Path
 from mulligan import logs
 from mulligan.attempt import MOST_CALLS
 from mulligan.console import arguments, services
+from mulligan.console.keys import SETUP_FOR
 from mulligan.failure import evidence
 from mulligan.failure.backoff import LONGEST_DELAY
 from mulligan.failure.decide import MAX_MISFITS
@@ -23,12 +24,17 @@ from mulligan.settings import LARGEST as LARGEST_FILE
 from mulligan.settings import PREFIX, READERS, Settings, field_of
 from mulligan.store.messages import NEWEST_IDS
 from mulligan.store.redrives import REDRIVES_KEPT
+from mulligan.store.request_admission import MARKED_FOR
 from mulligan.task import checks, options, payload
 from mulligan.values import check
 from mulligan.values.duration import LONGEST, describe
 from mulligan.values.size import describe_size
+from mulligan.web.access import idempotency
+from mulligan.web.api import GROUPS
+from mulligan.web.route import collect
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+PAGES = [*sorted(REFERENCE.glob("*.md")), REFERENCE.parent / "guides" / "keys.md"]
 _TABLE = re.compile(r"<!-- table: (\w+) -->\n(.*?)(?=\n\n|\Z)", re.DOTALL)
 
 
@@ -49,6 +55,8 @@ def settings() -> Iterable[tuple[object, ...]]:
 def _default(name: str, value: object) -> str:
     if isinstance(value, timedelta):
         return f"`{value / timedelta(milliseconds=1 if name.endswith('_ms') else 1000):g}`"
+    if isinstance(value, tuple):
+        value = ", ".join(map(str, value)) or None
     return "" if value is None else f"`{value}`"
 
 
@@ -97,11 +105,34 @@ def log_fields() -> Iterable[tuple[object, ...]]:
         yield f"`{name}`", meaning
 
 
+def scopes() -> Iterable[tuple[object, ...]]:
+    yield "route", "scope", "whose key"
+    for route in sorted(collect(GROUPS), key=lambda each: each.path):
+        path = re.sub(r":[a-z]+}", "}", route.path)
+        whose = "an administrator's" if route.is_admin else "any" if route.scope else "no key is needed"
+        yield f"`{route.method} {path}`", f"`{route.scope}`" if route.scope else "", whose
+
+
+def access_limits() -> Iterable[tuple[object, ...]]:
+    rates = Settings()
+    yield "what", "how much"
+    yield "requests with one key", f"`{rates.request_rate}`, the setting `MULLIGAN_REQUEST_RATE`"
+    yield (
+        "requests without a valid key, from one address",
+        f"`{rates.failed_request_rate}`, the setting `MULLIGAN_FAILED_REQUEST_RATE`",
+    )
+    yield "`Idempotency-Key`", f"{idempotency.LONGEST} characters"
+    yield "mark of a change in flight whose server died", describe(MARKED_FOR)
+    yield "token of the first link", describe(SETUP_FOR)
+
+
 TABLES: dict[str, Callable[[], Iterable[tuple[object, ...]]]] = {
     "catalogue": catalogue,
     "settings": settings,
     "limits": limits,
     "log_fields": log_fields,
+    "scopes": scopes,
+    "access_limits": access_limits,
 }
 
 
@@ -116,5 +147,5 @@ def with_tables(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for path in REFERENCE.glob("*.md"):
+    for path in PAGES:
         path.write_text(with_tables(path.read_text("utf-8")), "utf-8")

@@ -1,7 +1,8 @@
 """JSON documents: every record has one, its fields are stable, and its schema says what it really contains."""
 
 import copy
-from datetime import UTC, datetime
+import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import docs_documents as documents
 import msgspec
 import pytest
 
-from mulligan import App, Job, JobFilter
-from mulligan.records.document import VERSION, document_of, document_type, schemas
+from mulligan import App, Job, JobFilter, State
+from mulligan.records.document import VERSION, Shape, document_of, document_type, record_of, schemas
 
 RECORDS = documents.records()
 NAMED = (
@@ -43,6 +44,30 @@ def test_a_document_is_what_its_schema_says(name: str) -> None:
     _, components = schemas([kind])
     assert set(document) == set(components[name]["properties"])
     assert documents.fields_of(components[name]).items() <= documents.stored()["documents"][name]["fields"].items()
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_record_can_be_read_from_its_document(name: str) -> None:
+    kind = RECORDS[name]
+    document = json.loads(json.dumps(documents.example_document(kind)))
+    found = record_of(kind, document | {"unknown": 1}, _batches=None)
+    given = getattr(kind, "_shape", Shape()).given
+    assert document_of(found) == {field: value for field, value in document.items() if field not in given}
+    if name != "Redrive":  # a document does not have all of its course
+        assert found == documents.example_record(kind)
+
+
+@pytest.mark.parametrize("name", [name for name in RECORDS if name not in ("JobFilter", "RetryBudget")])
+def test_a_document_without_a_value_is_no_record(name: str) -> None:
+    with pytest.raises((KeyError, ValueError)):
+        record_of(RECORDS[name], {}, _batches=None)
+
+
+def test_a_record_has_the_types_of_its_fields_not_those_of_json() -> None:
+    job = record_of(Job, documents.example_document(Job))
+    assert job.state is State.WAITING and job.timeout == timedelta(seconds=90) and job.due_at == documents.NOON
+    with pytest.raises(ValueError, match="is not a str"):
+        record_of(Job, documents.example_document(Job) | {"id": 7})
 
 
 def test_a_document_of_a_real_job_is_what_its_schema_says(tmp_path: Path) -> None:

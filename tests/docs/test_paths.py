@@ -1,4 +1,4 @@
-"""The pages about the source name files that exist."""
+"""The pages about the source, and the commands that run the tests, name files that exist."""
 
 import re
 from collections.abc import Iterator
@@ -27,6 +27,12 @@ def exists(path: str) -> bool:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
     assert [path for path in paths(page) if not exists(path)] == []
+
+
+@pytest.mark.parametrize("commands", ["Makefile", "tests/pythons.py"])
+def test_every_test_that_a_command_names_exists(commands: str) -> None:
+    named = re.findall(r"\btests(?:/\w+)+(?:\.\w+)?", (ROOT / commands).read_text("utf-8"))
+    assert named and [path for path in named if not (ROOT / path).exists()] == []
 
 
 def test_the_architecture_is_short_enough_to_be_read() -> None:

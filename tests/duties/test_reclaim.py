@@ -143,6 +143,27 @@ def test_a_worker_that_is_alive_keeps_its_job_when_the_clock_steps(scene: Scene)
     assert scene.watch(50) == 0
 
 
+class StoppedAfterTheLook(VirtualClock):
+    """The process is stopped between its look at the store's clock and its own, and the store's clock steps."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__()
+        self._scene = scene
+
+    def monotonic(self) -> float:
+        self._scene.theirs.advance(timedelta(minutes=2))
+        return self._scene.ours.monotonic()
+
+
+def test_a_clock_step_during_a_pass_takes_no_lease(scene: Scene) -> None:
+    """Found by world 962212595."""
+    assert scene.watch(30) == 0
+    scene.pass_time(1)
+    scene.reclaim.clock = StoppedAfterTheLook(scene)
+    assert scene.reclaim.step() == 0
+    assert scene.store.job("j").state is State.RUNNING
+
+
 def test_a_job_that_loses_its_worker_every_time_fails_at_the_limit(scene: Scene) -> None:
     for _ in range(MAX_LOSSES - 1):
         assert scene.watch(62) == 1

@@ -2,7 +2,7 @@
 
 A small model of discrete events. Workers claim in batches, ask the service's allowance at the claim and settle a few
 milliseconds after a call ends; what they claimed and did not start they give back when the service is not closed any
-more. Failed jobs come back after an exponential delay, through the door. Without a service the same fleet runs with
+more. Failed jobs come back after an exponential delay, by promotion. Without a service the same fleet runs with
 its backoff alone.
 """
 
@@ -109,7 +109,7 @@ class Report:
 
     @property
     def most_into_the_outage(self) -> int:
-        """What is aimed at: calls that hang are as many as there are slots before anybody can know. Errors at just the
+        """The aim: as many calls hang as there are slots, before any worker can know. Errors at just the
         share that opens it do so by luck a little later: if that is after the flood, every slot is calling by then."""
         is_late = self.opened[:1] > [self.setting.begins + self.setting.floods]
         hang = self.setting.fault in ("black hole", "slow answers") or (self.setting.fault == "50 % errors" and is_late)
@@ -165,7 +165,7 @@ class Report:
 
     @property
     def lowest_after(self) -> float:
-        """Goodput of the worst five seconds once it is back, as a share of the rate of before."""
+        """Goodput of the worst five seconds once it is back, as a fraction of the earlier rate."""
         start = int(self.setting.recovers) + 15
         ends = int(self.setting.ends) - 5
         return min(self._rate(self.good, second, second + 5) for second in range(start, ends)) / self.rate_before
@@ -330,7 +330,7 @@ class Drill:
         return given.number, 1.0 if given.again_in is None else given.again_in / SECOND
 
     def admit(self) -> None:
-        """The door: retries that came due, as many as the budget has."""
+        """Promotion: retries that came due, as many as the budget allows."""
         service = self.setting.service
         while self.parked:
             if service is not None:

@@ -1,6 +1,6 @@
 """The outage drill of the engine itself, in simulated time: its workers, its store, and a service that is not real.
 
-Nothing of the engine is replaced but time. Store calls take some milliseconds, and whoever writes to the store wakes
+Nothing of the engine is replaced but time. Store calls take some milliseconds, and every write to the store wakes
 the other workers, as it is with a file.
 """
 

@@ -60,7 +60,7 @@ class _Answer(socketserver.StreamRequestHandler):
         """It closes without a word."""
 
     def _plain(self) -> None:
-        """It speaks no TLS, and says so to somebody who begins with it."""
+        """It speaks no TLS, and says so to a client that begins with it."""
         self._say("400 Bad Request")
         self.connection.shutdown(socket.SHUT_WR)
         # What is left unread when it closes would make that a reset.
@@ -106,7 +106,7 @@ class Server(socketserver.ThreadingTCPServer):
         return f"{'https' if self._context else 'http'}://localhost:{self.server_address[1]}"
 
     def finish_request(self, request: socket.socket, address: tuple[str, int]) -> None:  # type: ignore[override]
-        # In the thread of this connection: a handshake that fails holds up nobody.
+        # In the thread of this connection: a handshake that fails delays no other.
         if self._context is None:
             super().finish_request(request, address)
             return
@@ -131,7 +131,7 @@ def serving(context: ssl.SSLContext | None = None) -> Iterator[Server]:
 
 
 def distrusted() -> ssl.SSLContext:
-    """What a server needs for TLS, by an authority nobody knows."""
+    """What a server needs for TLS, by an unknown authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("localhost").configure_cert(context)
     return context

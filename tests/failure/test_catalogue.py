@@ -94,7 +94,7 @@ def test_a_message_that_is_nothing_but_a_promise_is_kept():
 
 
 @pytest.mark.parametrize("code", ["MY_OWN", "not a code!", "", "X" * 100])
-def test_a_code_that_nobody_described_has_a_generic_entry(code):
+def test_a_code_without_a_description_has_a_generic_entry(code):
     entry = Catalogue.default().get(code)
     assert entry.message.startswith("Something went wrong.")
     assert entry.code == (code if code == "MY_OWN" else "UNKNOWN")

@@ -214,7 +214,7 @@ def test_a_window_that_is_open_changes_nothing():
     assert "window" not in decision.reasons
 
 
-def test_the_backoff_hears_how_often_how_long_and_the_draw():
+def test_the_backoff_gets_the_failures_the_previous_delay_and_the_draw():
     heard = []
 
     def backoff(failures, previous_delay, draw):

@@ -55,7 +55,7 @@ def test_what_is_before_the_outage_is_the_load(outage: Report) -> None:
     assert outage.rate_before == pytest.approx(outage.setting.arrivals, rel=0.02)
 
 
-def test_what_fails_at_once_does_not_go_through_all_that_waits_before_a_slow_store_has_heard() -> None:
+def test_a_service_that_fails_at_once_does_not_use_up_the_backlog_before_a_slow_store_has_counted() -> None:
     given = {"begins": 5.0, "lasts": 8.0, "ends": 14.0}
     report = engine_drill(sized("dead", floods=0.1, away=0.05, **given))
     assert report.calls_into_the_outage <= report.setting.concurrency + 50

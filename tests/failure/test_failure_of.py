@@ -323,7 +323,7 @@ def caused(error: BaseException, cause: BaseException) -> BaseException:
         lambda inner: ValueError("no", inner),
     ],
 )
-def test_what_a_cause_tells_is_told_by_who_wraps_it(wrapper):
+def test_an_exception_has_the_evidence_of_its_cause(wrapper):
     failure = Failure.of(wrapper(OSError(errno.ECONNREFUSED, "refused")))
     assert failure.errno == errno.ECONNREFUSED
     assert "ConnectionRefusedError" in failure.causes

@@ -27,8 +27,8 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def stranger() -> Iterator[Server]:
-    """A server whose certificate nobody trusts."""
+def untrusted() -> Iterator[Server]:
+    """A server with an untrusted certificate."""
     with serving(distrusted()) as server:
         yield server
 
@@ -124,20 +124,20 @@ def test_a_server_that_does_not_answer_in_time_is_recognised(server, client, way
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_port_where_nobody_listens_is_recognised(client):
+def test_a_port_without_a_listener_is_recognised(client):
     verdict = judged(failing(client, closed_port()))
     assert (verdict.code, verdict.error_class, verdict.rule) == ("NETWORK", "retryable", "http.refused")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_name_nobody_knows_is_tried_again(client):
+def test_an_unknown_host_name_is_retried(client):
     verdict = judged(failing(client, "http://nowhere.invalid/"))
     assert (verdict.code, verdict.error_class, verdict.rule) == ("NETWORK", "retryable", "http.dns")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_certificate_nobody_trusts_is_final(stranger, client):
-    verdict = judged(failing(client, f"{stranger.url}/200"))
+def test_an_untrusted_certificate_is_final(untrusted, client):
+    verdict = judged(failing(client, f"{untrusted.url}/200"))
     assert (verdict.code, verdict.error_class, verdict.rule) == ("CERTIFICATE_INVALID", "final", "http.certificate")
 
 
@@ -155,7 +155,7 @@ def test_a_proxy_that_refuses_is_tried_again(server, client, monkeypatch):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_scheme_nobody_speaks_is_final(client):
+def test_an_unknown_scheme_is_final(client):
     verdict = judged(failing(client, "gopher://localhost/"))
     rule = "http.scheme" if client == "urllib" else "http.url"
     assert (verdict.code, verdict.error_class, verdict.rule) == ("URL_INVALID", "final", rule)

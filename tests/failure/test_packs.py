@@ -82,7 +82,7 @@ def full_disk() -> None:
 def forbidden_file(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.touch(0o644)
-    # Even root may not execute what nobody may.
+    # Even root may not execute a file without the permission.
     os.posix_spawn(plain, ["plain"], {})
 
 

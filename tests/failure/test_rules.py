@@ -150,7 +150,7 @@ def test_a_bad_rule_is_refused_with_what_is_allowed(arguments, conditions, says)
     assert says in str(caught.value)
 
 
-def test_what_nobody_knows_is_unknown_and_tried_again():
+def test_an_unclassified_error_is_unknown_and_retried():
     verdict = classify(Failure.of(ValueError("x")), kind="convert", rules=[], catalogue=Catalogue.default())
     assert (verdict.code, verdict.error_class, verdict.rule) == ("UNKNOWN", ErrorClass.RETRYABLE, "default")
     assert verdict.ledger is Ledger.FAILURES

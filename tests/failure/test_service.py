@@ -191,7 +191,7 @@ def test_a_time_further_ahead_than_it_was_opened_for_is_over() -> None:
     assert len(found.claim(5)) == 1
 
 
-def test_results_of_before_the_opening_change_nothing() -> None:
+def test_results_from_before_the_opening_change_nothing() -> None:
     found = opened()
     before = found.state
     found.hear("a", [ServiceCall(found.now, ok=True, epoch=0)] * 50)
@@ -203,7 +203,7 @@ def test_results_of_before_the_opening_change_nothing() -> None:
     assert found.state == before
 
 
-def test_what_an_idle_worker_heard_before_the_clock_was_set_back_hides_nothing() -> None:
+def test_results_of_an_idle_worker_from_before_the_clock_was_set_back_hide_nothing() -> None:
     found = world()
     found.call(*[True] * 30, worker="idle")
     found.wait(-3_600)
@@ -277,7 +277,7 @@ def pace_of(found: World) -> float | None:
     return None if found.state.pace is None else found.state.pace.rate
 
 
-def test_after_an_outage_it_starts_below_the_rate_of_before_and_grows_up_to_it() -> None:
+def test_after_an_outage_it_starts_below_the_previous_rate_and_grows_up_to_it() -> None:
     found = recovered()
     assert found.state.rate_before == 40
     assert pace_of(found) == 10
@@ -317,7 +317,7 @@ def test_it_is_not_asked_for_more_than_it_answers() -> None:
     assert 40 * HEADROOM <= (pace_of(found) or 0) <= 50
 
 
-def test_below_the_rate_of_before_too_it_is_not_asked_for_more_before_it_keeps_up() -> None:
+def test_below_the_previous_rate_too_the_pace_waits_until_the_service_keeps_up() -> None:
     """It may answer its probe and still be slow: asked for all it could do before, its calls would time out."""
     found = recovered()
     overtaxed(found, 5, answers=12)
@@ -336,7 +336,7 @@ def test_a_service_of_few_calls_comes_back_although_its_answers_say_little() -> 
     assert (pace_of(found) or 0) >= 4
 
 
-def test_a_pace_that_is_in_nobodys_way_is_lifted() -> None:
+def test_a_pace_that_limits_no_call_is_lifted() -> None:
     found = recovered()
     steady(found, 70, rate=20)
     assert pace_of(found) is None
@@ -351,7 +351,7 @@ def test_a_pace_that_holds_back_what_is_waiting_is_not_lifted() -> None:
     assert pace_of(found) is not None
 
 
-def test_trouble_beyond_the_rate_of_before_is_not_asked_for_again() -> None:
+def test_a_pace_that_failed_above_the_previous_rate_is_not_tried_again() -> None:
     found = recovered(open_at=1.0, budget=None)
     steady(found, 20, rate=400)
     fast = pace_of(found) or 0
@@ -376,7 +376,7 @@ def test_trouble_beyond_the_rate_of_before_is_not_asked_for_again() -> None:
         ([160, 20], 45),
     ],
 )
-def test_the_rate_of_before_is_what_most_of_its_last_half_minute_say(counts: list[int], rate: float) -> None:
+def test_the_previous_rate_is_that_of_most_of_its_last_half_minute(counts: list[int], rate: float) -> None:
     service = Service("gateway")
     width = width_of(service)
     slots = tuple(Slot(number, ok=count) for number, count in enumerate(counts, start=100))
@@ -384,7 +384,7 @@ def test_the_rate_of_before_is_what_most_of_its_last_half_minute_say(counts: lis
     assert told.rate == pytest.approx(rate, rel=0.003)
 
 
-def test_without_a_rate_of_before_it_begins_with_one_call_a_second() -> None:
+def test_without_a_previous_rate_it_begins_with_one_call_a_second() -> None:
     found = half_open()
     found.settle(found.claim(), ok=True)
     assert found.state.rate_before is None
@@ -419,7 +419,7 @@ def test_a_pace_gives_no_burst_after_a_pause() -> None:
     assert given.again_in == 100_000
 
 
-def test_whoever_comes_too_early_leaves_nothing_to_write() -> None:
+def test_a_call_that_comes_too_early_leaves_nothing_to_write() -> None:
     """Else two workers that wait for a pace wake each other for ever by what they write."""
     found = recovered()
     found.claim(100)
@@ -433,7 +433,7 @@ def test_whoever_comes_too_early_leaves_nothing_to_write() -> None:
     assert len(found.claim(100)) == 2
 
 
-def test_the_rate_of_before_survives_an_outage_after_the_outage() -> None:
+def test_the_previous_rate_survives_an_outage_after_the_outage() -> None:
     found = recovered()
     steady(found, 1)
     found.call(*[False] * 10)
@@ -542,7 +542,7 @@ def test_a_longer_wish_prolongs_the_hold_and_a_shorter_one_does_not() -> None:
     assert found.types == ["service.opened"]
 
 
-def test_a_wish_of_before_the_opening_does_not_open_it_again() -> None:
+def test_a_request_from_before_the_opening_does_not_open_it_again() -> None:
     found = half_open()
     found.hold(90, epoch=0)
     assert found.state.breaker is BreakerState.HALF_OPEN
@@ -595,7 +595,7 @@ def test_not_forced_cannot_be_forced_less() -> None:
     assert found.state == before
 
 
-def test_nobody_forces_what_is_no_state() -> None:
+def test_only_a_state_can_be_forced() -> None:
     with pytest.raises(BadPolicy, match="'open', 'closed' or None"):
         world().force("half_open")
 

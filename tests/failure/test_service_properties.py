@@ -75,7 +75,7 @@ class Life(RuleBasedStateMachine):
         self.world.hold(seconds, epoch=epoch)
 
     @rule(to=st.sampled_from(["open", "closed", None]))
-    def somebody_forces(self, to: str | None) -> None:
+    def a_person_forces(self, to: str | None) -> None:
         self.world.force(to)
 
     @invariant()
@@ -100,7 +100,7 @@ class Life(RuleBasedStateMachine):
             later.wait(10)
             if later.claim(1):
                 return
-        raise AssertionError("nobody will ever ask it again")
+        raise AssertionError("it will never be probed again")
 
     @invariant()
     def forced_is_forced(self) -> None:
@@ -196,7 +196,7 @@ def test_no_clock_gives_more_than_the_rate(
 def test_retries_never_exceed_the_share_of_first_tries_or_the_floor(
     budget: float, calls: list[tuple[bool, bool]]
 ) -> None:
-    """Jobs fail and come back, in any order: of what passes the door while it is failing, no more is a retry."""
+    """Jobs fail and come back, in any order: of the jobs promoted while it is failing, no more are retries."""
     world = World(Service("gateway", budget=budget, open_at=1.0, min_calls=5))
     world.state = msgspec.structs.replace(world.state, failing_since=world.now)
     firsts = retries = 0
@@ -231,7 +231,9 @@ def test_a_clock_set_to_any_time_hides_no_failures(service: Service, hours: int)
 
 @pytest.mark.parametrize("to", ["open", "closed"])
 @given(SERVICES, CALLS, TIMES)
-def test_forced_stays_forced_whatever_is_heard(to: Any, service: Service, calls: list[ServiceCall], now: int) -> None:
+def test_forced_stays_forced_whatever_the_results_are(
+    to: Any, service: Service, calls: list[ServiceCall], now: int
+) -> None:
     before = force(ServiceState.initial("gateway"), to, actor="ann", now=now).state
     mine = [msgspec.structs.replace(call, epoch=before.epoch) for call in calls]
     worst = Figures(calls=500, failures=500, failures_in_a_row=500)

@@ -68,7 +68,7 @@ class SlowDisk(PosixPath):
         return super().open(*args, **kwargs)
 
 
-def test_who_asks_during_the_first_look_waits_for_its_answer(path: Path) -> None:
+def test_a_thread_that_asks_during_the_first_read_waits_for_its_answer(path: Path) -> None:
     put(path, "default: {max_attempts: 2}")
     slow, answers = SlowDisk(path), list[object]()
     watched = Watched(slow)

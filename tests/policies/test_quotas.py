@@ -65,13 +65,13 @@ def test_what_cannot_be_is_refused_with_what_can(make: Any, problem: str) -> Non
     assert problem in str(raised.value)
 
 
-def test_an_owner_has_his_own_words_then_those_for_everybody() -> None:
+def test_an_owner_has_its_own_values_then_the_defaults() -> None:
     in_force = Quotas(
         [Queue("bulk", fair=True)],
         [Owner("*", weight=2, submit_rate="10/s"), Owner("acme", weight=5), Owner("big", submit_rate="99/s")],
     ).in_force
-    assert [in_force.weight("bulk", owner) for owner in ("acme", "big", "somebody", "")] == [5, 2, 2, 1]
-    assert [str(in_force.owner(owner).rate) for owner in ("acme", "big", "somebody", "")] == [
+    assert [in_force.weight("bulk", owner) for owner in ("acme", "big", "small", "")] == [5, 2, 2, 1]
+    assert [str(in_force.owner(owner).rate) for owner in ("acme", "big", "small", "")] == [
         "10/s",
         "99/s",
         "10/s",
@@ -187,14 +187,14 @@ def test_an_app_takes_turns_from_enqueue_to_run(tmp_path: Path) -> None:
         bound = {owner: work.options(owner=owner).bind(owner) for owner in ("big", "small", "late")}
         app.enqueue_many([bound["big"]] * 20 + [bound["small"]] * 4)
         app.run_until_idle(timeout=60, concurrency=1)
-        # The worker wrote down how far turns have come: who comes now starts from there, like everybody else.
+        # The worker wrote down how far turns have come: an owner that comes now starts from there, like the others.
         app.enqueue_many([bound["big"]] * 3 + [bound["late"]] * 3)
         app.run_until_idle(timeout=60, concurrency=1)
     assert ran[:6].count("small") == 4
     assert sorted(ran[24:28]) == ["big", "big", "late", "late"]
 
 
-def test_an_app_refuses_who_submits_too_fast(tmp_path: Path) -> None:
+def test_an_app_refuses_an_owner_that_submits_too_fast(tmp_path: Path) -> None:
     with App(f"sqlite:///{tmp_path}/jobs.db", owners=[Owner("*", submit_rate="2/h")]) as app:
 
         @app.task

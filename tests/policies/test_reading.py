@@ -159,7 +159,7 @@ def test_a_backoff_keeps_what_the_file_does_not_say(said: str, expected: object)
     assert in_force(f"default: {{backoff: {said}}}").policy.backoff == expected
 
 
-def test_another_type_of_backoff_starts_with_the_first_delay_of_before() -> None:
+def test_another_type_of_backoff_starts_with_the_previous_first_delay() -> None:
     steps = InForce(RetryPolicy(backoff=Steps(["1m", "5m"])), timedelta(0))
     own = InForce(RetryPolicy(backoff=lambda *_: timedelta(0)), timedelta(0))
     assert in_force("default: {backoff: fixed}", code=steps).policy.backoff == Fixed("1m")

@@ -59,7 +59,7 @@ class ClaimWatch:
         self._new = started
 
     def in_order(self, call: Call) -> None:
-        """Looked at last: whom the claim let in may have gone with his batch before it took anybody."""
+        """Checked last: a job that the claim admitted may have been cancelled with its batch before it was taken."""
         if self._new is not None:
             self._in_order(call.asked, self._new, call.now)
 
@@ -68,7 +68,7 @@ class ClaimWatch:
         self._found_again(entry.job)
         life = self._transitions.follow(call, entry)
         require(not life.is_late(call.now), f"{life.name} was begun after its deadline")
-        require(life.kind in claim.kinds, f"{life.name} ({life.kind}) was given to one who cannot run it")
+        require(life.kind in claim.kinds, f"{life.name} ({life.kind}) was given to a worker that cannot run it")
         life.attempt += 1
         life.holder = (claim.incarnation, claim.number)
         life.lease_until = call.now + claim.lease // timedelta(microseconds=1)
@@ -82,7 +82,7 @@ class ClaimWatch:
             self._reached("a lost job is claimed again in time")
 
     def _in_order(self, claim: Any, started: list[Life], now: int) -> None:
-        """By priority, then by rank: nobody who could be taken comes before one who was."""
+        """By priority, then by rank: no job that could be taken comes before one that was."""
         queued = self._lives.queued.values()
         left = [life for life in queued if life.kind in claim.kinds and not life.is_late(now)]
         held = {life.service for life in left if self._services.is_restricted(life.service)}

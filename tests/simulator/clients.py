@@ -59,8 +59,8 @@ REST = 0.02
 class Clients(Participant):
     def __init__(self, world: "World") -> None:
         super().__init__(world, "clients")
-        self._chance = world.fork()
-        self._ids = Ids(SkewedClock(world.timeline, timedelta(0)), self._chance)
+        self._randomness = world.fork()
+        self._ids = Ids(SkewedClock(world.timeline, timedelta(0)), self._randomness)
         self._driver = SimulatedDriver(self)
         self._latest: list[str] = []
         self._queues = world.parameters.allotment.names
@@ -91,21 +91,21 @@ class Clients(Participant):
 
     async def _pause(self, rate: float) -> None:
         busy = 1.0 if self.world.is_shift else REST
-        await asyncio.sleep(self._chance.expovariate(rate * busy))
+        await asyncio.sleep(self._randomness.expovariate(rate * busy))
 
     async def _enqueue(self) -> None:
         parameters = self.world.parameters
         while True:
             await self._pause(parameters.arrivals)
-            jobs = [self._new_job() for _ in range(self._chance.randint(1, parameters.batch))]
-            is_batch = parameters.batches > self._chance.random()
+            jobs = [self._new_job() for _ in range(self._randomness.randint(1, parameters.batch))]
+            is_batch = parameters.batches > self._randomness.random()
             if is_batch:
                 jobs = await self._draft()
             stored = await self._accepted(jobs)
             self.accepted |= dict.fromkeys(job.id for job in stored)
             self._latest = [*self._latest, *(job.id for job in stored)][-30:]
             if is_batch and jobs[0].batch is not None:
-                self._work.append(self.begin(self._publish(jobs[0].batch, after=self._chance.uniform(0, 20))))
+                self._work.append(self.begin(self._publish(jobs[0].batch, after=self._randomness.uniform(0, 20))))
 
     async def _accepted(self, jobs: list[NewJob]) -> list[Job[Any]]:
         """Store the jobs. If their owner exceeds its rate, give up and return none."""
@@ -115,19 +115,19 @@ class Clients(Participant):
             return []
 
     async def _draft(self) -> list[NewJob]:
-        chance = self._chance
+        randomness = self._randomness
         batch = NewBatch(
             id=self._ids(),
             name="a batch",
-            success_at=chance.choice((1.0, 0.5)),
-            abort_above=chance.choice((None, 0.0, 0.3)),
-            expires_in=timedelta(seconds=chance.uniform(5, 300)) if chance.random() < 0.4 else None,
+            success_at=randomness.choice((1.0, 0.5)),
+            abort_above=randomness.choice((None, 0.0, 0.3)),
+            expires_in=timedelta(seconds=randomness.uniform(5, 300)) if randomness.random() < 0.4 else None,
         )
         await self._surely(lambda: self.store.create_batch(batch))
         self._drafts[batch.id] = None
         # Without keys: a call that comes late could find its key free again, and the batch closed.
         plain: dict[str, Any] = {"dedupe_key": None, "dedupe_for": None, "dedupe_scope": "active", "batch": batch.id}
-        return [structs.replace(self._new_job(), **plain) for _ in range(chance.randint(1, 6))]
+        return [structs.replace(self._new_job(), **plain) for _ in range(randomness.randint(1, 6))]
 
     async def _publish(self, batch: str, *, after: float = 0.0) -> None:
         await asyncio.sleep(after)
@@ -135,26 +135,28 @@ class Clients(Participant):
         self._drafts.pop(batch, None)
 
     def _new_job(self) -> NewJob:
-        chance, kind = self._chance, self._chance.choice(KINDS)
+        randomness, kind = self._randomness, self._randomness.choice(KINDS)
         policy = POLICIES[kind]
-        is_keyed = chance.random() < 0.15
+        is_keyed = randomness.random() < 0.15
         job = NewJob(
             id=self._ids(),
             kind=kind,
-            queue=chance.choice(self._queues),
+            queue=randomness.choice(self._queues),
             service=GATEWAY if kind == NEEDS_GATEWAY and self.world.parameters.has_gateway else "",
-            arguments=json.dumps({"words": plan(kind, chance, killers=self.world.parameters.killers)}),
-            owner=chance.choice(OWNERS),
-            priority=chance.choice((0, 0, 0, -10, 10)),
-            submitted_at=START - timedelta(days=365) if chance.random() < 0.05 else None,
-            delay=timedelta(seconds=chance.choice((0, 0, 0, 0, 3, 30, 90))),
-            deadline=timedelta(seconds=chance.uniform(5, 120)) if chance.random() < 0.1 else policy.deadline,
+            arguments=json.dumps({"words": plan(kind, randomness, killers=self.world.parameters.killers)}),
+            owner=randomness.choice(OWNERS),
+            priority=randomness.choice((0, 0, 0, -10, 10)),
+            submitted_at=START - timedelta(days=365) if randomness.random() < 0.05 else None,
+            delay=timedelta(seconds=randomness.choice((0, 0, 0, 0, 3, 30, 90))),
+            deadline=timedelta(seconds=randomness.uniform(5, 120)) if randomness.random() < 0.1 else policy.deadline,
             max_attempts=policy.max_attempts,
             max_crashes=policy.max_crashes,
             max_snoozes=policy.max_snoozes,
-            dedupe_key=chance.choice("abc") if is_keyed else None,
-            dedupe_scope=chance.choice(("active", "succeeded")) if is_keyed else "active",
-            dedupe_for=timedelta(seconds=chance.uniform(1, 300)) if is_keyed and chance.random() < 0.3 else None,
+            dedupe_key=randomness.choice("abc") if is_keyed else None,
+            dedupe_scope=randomness.choice(("active", "succeeded")) if is_keyed else "active",
+            dedupe_for=timedelta(seconds=randomness.uniform(1, 300))
+            if is_keyed and randomness.random() < 0.3
+            else None,
         )
         is_followed = self._draw.random() < self.world.parameters.follow_ups
         return self._quotas.apply_to(structs.replace(job, on_cancelled=FOLLOW_UP if is_followed else None))
@@ -165,17 +167,17 @@ class Clients(Participant):
         while True:
             await self._pause(self.world.parameters.moves)
             if self._latest:
-                await self._move(self._chance.choice(self._latest))
+                await self._move(self._randomness.choice(self._latest))
 
     async def _move(self, job: str) -> None:
         owner = self.world.oracle.lives.known(job).owner
         request = Request(
             id=self._ids(),
-            move=self._chance.choice(MANUAL_MOVES),
+            move=self._randomness.choice(MANUAL_MOVES),
             job=job,
-            owner=self._chance.choice((None, None, owner, "carol")),
-            actor="somebody",
-            delay=timedelta(seconds=self._chance.choice((0, 5, 40))),
+            owner=self._randomness.choice((None, None, owner, "carol")),
+            actor="a person",
+            delay=timedelta(seconds=self._randomness.choice((0, 5, 40))),
         )
         try:
             await self._surely(lambda: self.store.move(request))
@@ -186,7 +188,7 @@ class Clients(Participant):
             return
         else:
             if request.owner == "carol":
-                self.world.break_promise("somebody moved a job that is not his")
+                self.world.break_promise("an owner moved the job of another owner")
 
     async def _request(self) -> None:
         if not self.world.parameters.requests:
@@ -207,7 +209,7 @@ class Clients(Participant):
         if not keyed:
             return
         life = self._draw.choice([each for each in keyed if each.is_over] or keyed)
-        key, request = life.key, JobRequest(id=self._ids(), job=life.id, actor="somebody")
+        key, request = life.key, JobRequest(id=self._ids(), job=life.id, actor="a person")
         with suppress(JobNotFound, KeyInUse):
             await self._surely(lambda: self.store.release_key(request))
             again: dict[str, Any] = {
@@ -232,7 +234,7 @@ class Clients(Participant):
             self._latest = [*self._latest, *(job.id for job in stored)][-30:]
 
     async def _forget(self) -> None:
-        await self._surely(lambda: self._redrives.forget(FORGOTTEN, actor="somebody"))
+        await self._surely(lambda: self._redrives.forget(FORGOTTEN, actor="a person"))
 
     def _plain_job(self) -> NewJob:
         """Without a key, a rate or a turn."""
@@ -242,35 +244,35 @@ class Clients(Participant):
     async def _redrive(self) -> None:
         if not self.world.parameters.redrives:
             return
-        chance = self.world.fork()
+        randomness = self.world.fork()
         while True:
             await self._pause(self.world.parameters.redrives)
-            begun = await self._surely(self._new_redrive(chance))
-            if chance.random() < 0.2 and begun.id:
-                await asyncio.sleep(chance.uniform(0, 5))
-                await self._surely(lambda begun=begun: self.store.cancel_redrive(begun.id, actor="somebody"))  # type: ignore[misc]
+            begun = await self._surely(self._new_redrive(randomness))
+            if randomness.random() < 0.2 and begun.id:
+                await asyncio.sleep(randomness.uniform(0, 5))
+                await self._surely(lambda begun=begun: self.store.cancel_redrive(begun.id, actor="a person"))  # type: ignore[misc]
 
-    def _new_redrive(self, chance: random.Random) -> Callable[[], Redrive]:
-        owner = chance.choice((None, None, "ann"))
-        if chance.random() < 0.15:
+    def _new_redrive(self, randomness: random.Random) -> Callable[[], Redrive]:
+        owner = randomness.choice((None, None, "ann"))
+        if randomness.random() < 0.15:
             return partial(
                 self._redrives.start_bulk,
                 "cancel",
-                JobFilter(kind=chance.choice(KINDS)),
-                rate=chance.choice(("1/s", "50/s")),
+                JobFilter(kind=randomness.choice(KINDS)),
+                rate=randomness.choice(("1/s", "50/s")),
                 owner=owner,
-                actor="somebody",
+                actor="a person",
                 request_id=self._ids(),
             )
-        state = chance.choice((None, State.FAILED, State.CANCELLED))
+        state = randomness.choice((None, State.FAILED, State.CANCELLED))
         return partial(
             self._redrives.start,
-            JobFilter(kind=chance.choice((None, *KINDS)), state=state),
-            rate=chance.choice(("1/s", "3/s", "50/s")),
-            canary=chance.choice((0, 1, 3)),
-            abort_above=chance.choice((0, 0.5, 1)),
+            JobFilter(kind=randomness.choice((None, *KINDS)), state=state),
+            rate=randomness.choice(("1/s", "3/s", "50/s")),
+            canary=randomness.choice((0, 1, 3)),
+            abort_above=randomness.choice((0, 0.5, 1)),
             owner=owner,
-            actor="somebody",
+            actor="a person",
             request_id=self._ids(),
         )
 
@@ -279,10 +281,10 @@ class Clients(Participant):
         while True:
             try:
                 answer = await self._driver.blocking(call)
-                return answer if self._chance.random() < 0.9 else await self._driver.blocking(call)
+                return answer if self._randomness.random() < 0.9 else await self._driver.blocking(call)
             except StoreUnavailable:
-                await asyncio.sleep(random_pause(self._chance))
+                await asyncio.sleep(random_pause(self._randomness))
 
 
-def random_pause(chance: random.Random) -> float:
-    return chance.uniform(0.05, 3)
+def random_pause(randomness: random.Random) -> float:
+    return randomness.uniform(0.05, 3)

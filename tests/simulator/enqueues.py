@@ -45,7 +45,7 @@ class EnqueueWatch:
             require(entry.type == "job.enqueued", "a new job begins with another event")
             require(job.id == new.id and not job.is_duplicate, "another job was returned")
             self.add(new, call.now, ranks[new.id])
-        require(not written, "the log tells of jobs nobody asked for")
+        require(not written, "the log has jobs that no client enqueued")
 
     def add(self, new: NewJob, now: int, rank: int) -> Life:
         """A job that was stored just now."""

@@ -53,9 +53,9 @@ Change = Callable[[Fate], Fate]
 class Faults:
     """Draws the fault of each call."""
 
-    def __init__(self, parameters: Parameters, chance: random.Random) -> None:
+    def __init__(self, parameters: Parameters, randomness: random.Random) -> None:
         self._parameters = parameters
-        self._chance = chance
+        self._randomness = randomness
         self.has_faults = False
         self.is_out = False
         """Whether the store is down for all callers."""
@@ -66,11 +66,11 @@ class Faults:
 
     def fate(self, name: str, *, is_mortal: bool) -> Fate:
         """The fate of one call. A participant that is not mortal is neither killed nor stopped."""
-        chance, latency = self._chance, self._parameters.latency
-        fate = Fate(chance.random() * latency, chance.random() * latency)
+        randomness, latency = self._randomness, self._parameters.latency
+        fate = Fate(randomness.random() * latency, randomness.random() * latency)
         if name == "overdue":
-            fate = fate._replace(reply_of_found=chance.random() * self._parameters.lease.total_seconds())
-        draw = chance.random()
+            fate = fate._replace(reply_of_found=randomness.random() * self._parameters.lease.total_seconds())
+        draw = randomness.random()
         for change, below in self._thresholds[is_mortal, is_mortal and name == "settle"]:
             if draw < below:
                 return change(fate)
@@ -102,29 +102,29 @@ class Faults:
     def _be_late(self, fate: Fate) -> Fate:
         """Carried out after the caller gave up: a transaction that was held up, a packet sent once more."""
         patience = self._patience()
-        late = patience + self._chance.random() ** 2 * self._parameters.lease.total_seconds() * 1.5
+        late = patience + self._randomness.random() ** 2 * self._parameters.lease.total_seconds() * 1.5
         return fate._replace(request=late, gives_up_after=patience)
 
     def _be_slow(self, fate: Fate) -> Fate:
-        seconds = self._chance.uniform(0.1, 8)
-        return fate._replace(request=seconds) if self._chance.random() < 0.5 else fate._replace(reply=seconds)
+        seconds = self._randomness.uniform(0.1, 8)
+        return fate._replace(request=seconds) if self._randomness.random() < 0.5 else fate._replace(reply=seconds)
 
     def _crash(self, fate: Fate) -> Fate:
-        return fate._replace(strike=Strike.CRASH, strikes_in_reply=self._chance.random() < 0.5)
+        return fate._replace(strike=Strike.CRASH, strikes_in_reply=self._randomness.random() < 0.5)
 
     def _pause(self, fate: Fate) -> Fate:
-        return fate._replace(strike=Strike.PAUSE, strikes_in_reply=self._chance.random() < 0.5)
+        return fate._replace(strike=Strike.PAUSE, strikes_in_reply=self._randomness.random() < 0.5)
 
     def _be_overtaken(self, fate: Fate) -> Fate:
         """Stopped or killed while it settles, and the result comes when the lease is another's."""
-        late = self._chance.uniform(1.3, 2.3) * self._parameters.lease.total_seconds()
-        strike = self._chance.choice((Strike.PAUSE, Strike.PAUSE, Strike.CRASH))
+        late = self._randomness.uniform(1.3, 2.3) * self._parameters.lease.total_seconds()
+        strike = self._randomness.choice((Strike.PAUSE, Strike.PAUSE, Strike.CRASH))
         return fate._replace(request=late, gives_up_after=late, strike=strike)
 
     def _patience(self) -> float:
         """Refused at once, or nothing heard for a while."""
-        return 0.001 if self._chance.random() < 0.5 else self._chance.uniform(0.05, 5)
+        return 0.001 if self._randomness.random() < 0.5 else self._randomness.uniform(0.05, 5)
 
     def pause_seconds(self) -> float:
         """Around the lease, to both sides of it."""
-        return self._chance.uniform(0.2, 2.5) * self._parameters.lease.total_seconds()
+        return self._randomness.uniform(0.2, 2.5) * self._parameters.lease.total_seconds()

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class Fleet:
-    """A seat is a place where one worker runs at a time, with a supervisor who starts the next."""
+    """A seat is a place where one worker runs at a time, with a supervisor that starts the next."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
-        self._chance = world.fork()
+        self._randomness = world.fork()
         self._seats: list[tuple[str, ...]] = list(world.parameters.seats)
         self._concurrency = world.parameters.concurrency
         self._starts = self._shift = 0
@@ -24,7 +24,7 @@ class Fleet:
     def come(self) -> None:
         self._shift += 1
         for seat in range(len(self._seats)):
-            self._world.timeline.call_in(self._chance.uniform(0, 5), partial(self._start, seat, self._shift))
+            self._world.timeline.call_in(self._randomness.uniform(0, 5), partial(self._start, seat, self._shift))
 
     def _start(self, seat: int, shift: int) -> None:
         if not self._world.is_shift or shift != self._shift:
@@ -42,31 +42,31 @@ class Fleet:
         if shift != self._shift:
             return
         if process.is_dead:
-            self._world.timeline.call_in(self._chance.uniform(0.2, 8), partial(self._start, seat, shift))
+            self._world.timeline.call_in(self._randomness.uniform(0.2, 8), partial(self._start, seat, shift))
         else:
             self._world.timeline.call_in(1, partial(self._supervise, process, seat, shift))
 
     def go(self) -> None:
         """Most are told to stop, some twice; some are killed, and some are stopped and forgotten for a while."""
         for process in self.processes:
-            draw = self._chance.random()
+            draw = self._randomness.random()
             if draw < 0.1:
                 process.crash()
             elif draw < 0.15:
-                process.pause(self._chance.uniform(30, 300))
+                process.pause(self._randomness.uniform(30, 300))
             else:
                 process.stop()
                 if draw < 0.3:
-                    self._world.timeline.call_in(self._chance.uniform(0, 3), process.stop)
+                    self._world.timeline.call_in(self._randomness.uniform(0, 3), process.stop)
             # A process that is still here at the next shift is told once more.
-            self._world.timeline.call_in(self._chance.uniform(40, 100), process.stop)
+            self._world.timeline.call_in(self._randomness.uniform(40, 100), process.stop)
 
     def any(self) -> Process | None:
         up = [process for process in self.processes if not process.is_dead]
-        return self._chance.choice(up) if up else None
+        return self._randomness.choice(up) if up else None
 
     def close(self) -> None:
-        """The last shift: everybody who is left is sent home, and two come who know everything."""
+        """The last shift: all remaining workers are stopped, and two start that know every kind."""
         for process in self.processes:
             process.resume()
             process.stop()

@@ -40,7 +40,7 @@ class GateWatch:
         return life.is_unpaid and life.owner in self._budgets
 
     def look(self, call: Call, entries: list[Entry]) -> None:
-        """After an operation that wrote: who is parked where now, and who has gone past his owner's budget."""
+        """After an operation that wrote: which gate blocks which job now, and which job exceeded its budget."""
         if not self._is_wanted:
             return
         gates = {id_: (gate, due, reason) for id_, gate, due, reason in self._world.server.store.parked()}
@@ -86,10 +86,12 @@ class GateWatch:
             for period, most in ((day, owner.retries_per_day), (month, owner.retries_per_month)):
                 spent = self._spent[name, period]
                 require(stored.get((name, period)) == spent, f"{name} spent {spent}, not {stored.get((name, period))}")
-                require(most is None or spent <= part_of(most, last), f"{name} spent {spent} retries, {most} were his")
+                require(
+                    most is None or spent <= part_of(most, last), f"{name} spent {spent} retries, {most} were allowed"
+                )
 
     def failed(self, life: Life, entry: Entry) -> None:
-        """Instead of being let in."""
+        """Instead of being admitted."""
         require(entry.code == "BUDGET_EXHAUSTED" and self.owes(life), f"{life.name} failed while it waited")
         require(self._budgets[life.owner].over_budget == "fail", f"{life.name} was to wait for its budget")
         life.is_unpaid = False

@@ -30,7 +30,7 @@ EVENTS = {
 
 
 class Gateway:
-    """Up and down in turn, by a chance of its own: the rest of the world is what it would be without it."""
+    """Up and down in turn, by random numbers of its own: the rest of the world is what it would be without it."""
 
     def __init__(self, seed: int, timeline: Timeline, *, first_outage: float | None) -> None:
         self._timeline = timeline
@@ -38,12 +38,12 @@ class Gateway:
         self._is_down, self._until = False, next(self._changes)
         self._is_healed = False
 
-    def _drawn(self, chance: random.Random, first_outage: float | None) -> Iterator[int]:
+    def _drawn(self, randomness: random.Random, first_outage: float | None) -> Iterator[int]:
         at = 0.0
         while True:
-            at += chance.uniform(20, 90)
+            at += randomness.uniform(20, 90)
             yield int(at * SECOND)
-            at += first_outage or chance.uniform(10, 60)
+            at += first_outage or randomness.uniform(10, 60)
             yield int(at * SECOND)
             first_outage = None
 
@@ -145,7 +145,7 @@ class ServiceWatch:
         new = [lease for lease in call.answer.leases if lease.service == NAME and lease.service_epoch == epoch]
         if refused := [lease.fence for lease in new if lease.is_refused]:
             self._refused.update(refused)
-            self._reached("a job of a service is refused unrun")
+            self._reached("a job of a service is refused before it ran")
         tried = [lease.fence.id for lease in new if not lease.is_refused]
         if tried and is_paced and any(self._world.oracle.lives.by_id[job].failures for job in tried):
             self._reached("a retry is paced")

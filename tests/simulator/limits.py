@@ -34,7 +34,7 @@ class LimitWatch:
             if most is None:
                 continue
             taken = self._taken(subject)
-            require(taken <= most, f"{life.name} was let in as number {taken} of {subject}, {most} may")
+            require(taken <= most, f"{life.name} was admitted as number {taken} of {subject}, {most} are allowed")
             self._note(subject, taken, most)
 
     def look(self) -> None:
@@ -44,7 +44,7 @@ class LimitWatch:
         store = self._world.server.store
         if store.times_changed != self._counted_at:
             self._counted_at = store.times_changed
-            taken = Counter(subject for life in self._let_in() for subject in life.subjects)
+            taken = Counter(subject for life in self._list_admitted() for subject in life.subjects)
             self._full = [subject for subject, most in store.limits_in_force().items() if taken[subject] >= most]
         for subject in self._full:
             self._full_at[subject] = self._world.timeline.now
@@ -66,7 +66,7 @@ class LimitWatch:
             self._full_at[subject] = self._world.timeline.now
 
     def _taken(self, subject: str) -> int:
-        return sum(subject in life.subjects for life in self._let_in())
+        return sum(subject in life.subjects for life in self._list_admitted())
 
-    def _let_in(self) -> Iterator[Life]:
+    def _list_admitted(self) -> Iterator[Life]:
         return chain(self._lives.queued.values(), self._lives.running.values())

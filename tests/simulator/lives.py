@@ -42,7 +42,7 @@ class Life:
     """Failed calls that its service was charged for while it was closed."""
     manual_retries: int = 0
     wish_at: int | None = None
-    """When somebody wished to cancel the running attempt, by the timeline."""
+    """When a cancel of the running attempt was requested, by the timeline."""
     settled: dict[int, str] = field(default_factory=dict)
     refused: dict[str, None] = field(default_factory=dict)
     started_at: int = 0
@@ -51,12 +51,12 @@ class Life:
     over_at: int = 0
     """When it was over last, by the store's clock."""
     lost_at: int | None = None
-    """When the lease ended that somebody took back, by the store's clock; until anything else happens to it."""
+    """When the lease ended that was taken back, by the store's clock; until anything else happens to it."""
 
     gate: str = ""
-    """What it is parked under, as far as somebody looked."""
+    """The gate that blocks it, as last read."""
     is_unpaid: bool = False
-    """A retry that its owner's budget, if he has one, has not let in yet."""
+    """A retry that the budget of its owner, if there is one, has not admitted yet."""
 
     subjects: tuple[str, ...] = field(init=False)
     """What limits may be about that concern it."""
@@ -70,11 +70,11 @@ class Life:
         return self.state in FINAL
 
     def is_late(self, now: int) -> bool:
-        """Its deadline is over: nobody begins it any more."""
+        """Its deadline is over: no worker begins it any more."""
         return self.deadline is not None and self.deadline <= now
 
     def start_again(self, now: int) -> None:
-        """As by hand: counters at zero, due at once."""
+        """As manually: counters at zero, due at once."""
         self.failures = self.crashes = self.losses = self.snoozes = self.returns = 0
         self.manual_retries += 1
         self.due_at_once(now)

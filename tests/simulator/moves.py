@@ -37,7 +37,7 @@ class MoveWatch:
             return
         if request.id in self._requests:
             require(not entries, "a repeated request changed something")
-            self._reached("a move by hand is repeated")
+            self._reached("a manual move is repeated")
             return
         require(bool(entries) and entries[0].request == request.id, "a move left no trace in the log")
         self._requests[request.id] = None
@@ -45,7 +45,7 @@ class MoveWatch:
         self._promotions.promoted(call, entries[1:])
 
     def _refusal(self, call: Call) -> None:
-        self._reached("a move by hand is refused")
+        self._reached("a manual move is refused")
         if not isinstance(call.error, IllegalMove):
             return
         life = self._transitions.lives.by_id[call.asked.job]
@@ -61,13 +61,13 @@ class MoveWatch:
         match request.move:
             case Move.MANUAL_RETRY:
                 life.start_again(now)
-                self._reached("a job is retried by hand")
+                self._reached("a job is retried manually")
             case Move.RUN_NOW:
                 life.due_at_once(now)
-                self._reached("a job is run now by hand")
+                self._reached("a job is run now manually")
             case Move.MANUAL_CANCEL:
                 if life.state == "running" and life.wish_at is None:
                     life.wish_at = self._timeline.now
             case Move.MANUAL_SNOOZE:
                 life.due, life.is_unpaid = now + request.delay // timedelta(microseconds=1), False
-                self._reached("a job is snoozed by hand")
+                self._reached("a job is snoozed manually")

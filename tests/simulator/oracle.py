@@ -172,10 +172,10 @@ class Oracle:
             self._world.wake(call.participant)
 
     def compare_all(self) -> None:
-        """Every row, also those nobody has touched."""
+        """Every row, also those that did not change."""
         rows = self._world.server.store.rows()
         try:
-            require([row[0] for row in rows] == list(self.lives.by_id), "rows are missing or nobody's")
+            require([row[0] for row in rows] == list(self.lives.by_id), "rows are missing or unknown")
             for id_, *row in rows:
                 self.lives.by_id[id_].compare(tuple(row))
             self.limits.recount()
@@ -192,7 +192,7 @@ class Oracle:
 
 
 def _rows_of_its_own(call: Call) -> int:
-    """How many an operation writes about nobody but its caller: a worker that it is there, and its rounds."""
+    """How many an operation writes about its caller only: that a worker is there, and its duties."""
     match call.name:
         case "beat":
             return 1

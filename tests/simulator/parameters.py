@@ -12,7 +12,7 @@ KINDS = ("brisk", "lengthy", "plain", "hurried", "rare")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """The chance of each fault at each store call made while faults are on."""
+    """The probability of each fault at each store call made while faults are on."""
 
     lost_request: float = 0.0
     lost_reply: float = 0.0
@@ -22,9 +22,9 @@ class Rates:
     pause: float = 0.0
 
     @classmethod
-    def draw(cls, chance: random.Random) -> "Rates":
+    def draw(cls, randomness: random.Random) -> "Rates":
         def rate(most: float) -> float:
-            return chance.uniform(0.1, 1) * most if chance.random() < 0.6 else 0.0
+            return randomness.uniform(0.1, 1) * most if randomness.random() < 0.6 else 0.0
 
         return cls(
             lost_request=rate(0.06),
@@ -48,12 +48,12 @@ class GatewayOptions:
     """Seconds; else drawn, as those that follow."""
 
     @classmethod
-    def draw(cls, chance: random.Random) -> "GatewayOptions":
+    def draw(cls, randomness: random.Random) -> "GatewayOptions":
         return cls(
-            mode=chance.choice(("hold", "hold", "hold", "fail_fast")),
-            budget=chance.choice((0.1, 0.1, None)),
-            rate=chance.choice((None, None, None, "2/s")),
-            has_probe=chance.random() < 0.3,
+            mode=randomness.choice(("hold", "hold", "hold", "fail_fast")),
+            budget=randomness.choice((0.1, 0.1, None)),
+            rate=randomness.choice((None, None, None, "2/s")),
+            has_probe=randomness.random() < 0.3,
         )
 
 
@@ -98,40 +98,40 @@ class Parameters:
     """The share of jobs that another follows when they are cancelled."""
 
     @classmethod
-    def draw(cls, chance: random.Random) -> "Parameters":
-        lease = chance.choice((4, 6, 6, 10, 15, 30, 60))
+    def draw(cls, randomness: random.Random) -> "Parameters":
+        lease = randomness.choice((4, 6, 6, 10, 15, 30, 60))
         return cls(
-            seats=_seats(chance),
-            concurrency=chance.choice((1, 2, 2, 3, 5, 8)),
+            seats=_seats(randomness),
+            concurrency=randomness.choice((1, 2, 2, 3, 5, 8)),
             lease=timedelta(seconds=lease),
-            is_remote=chance.random() < 0.6,
-            has_wakeups=chance.random() < 0.4,
-            latency=chance.choice((0.0005, 0.002, 0.005)),
-            rates=Rates.draw(chance),
-            outages=chance.choice((0, 0.3, 1)),
-            clock_steps=chance.choice((0, 0, 1, 2)),
-            crashes=chance.choice((0, 0.3, 1)),
-            pauses=chance.choice((0, 0.3, 1)),
-            arrivals=chance.uniform(0.1, 0.7),
-            moves=chance.choice((0, 0.2, 0.5)),
-            batch=chance.choice((1, 1, 2, 4)),
-            killers=chance.choice((0, 0, 0.02, 0.05)) if lease <= 6 else 0,
-            redrives=chance.choice((0, 0.02, 0.1)),
-            has_gateway=chance.random() < 0.4,
-            batches=chance.choice((0, 0.2, 0.4)),
-            gateway=GatewayOptions.draw(chance),
-            allotment=Allotment.draw(chance, KINDS),
-            midnight=chance.uniform(300, 3600),
-            at_once=chance.choice((1, 2, 500, 500)),
+            is_remote=randomness.random() < 0.6,
+            has_wakeups=randomness.random() < 0.4,
+            latency=randomness.choice((0.0005, 0.002, 0.005)),
+            rates=Rates.draw(randomness),
+            outages=randomness.choice((0, 0.3, 1)),
+            clock_steps=randomness.choice((0, 0, 1, 2)),
+            crashes=randomness.choice((0, 0.3, 1)),
+            pauses=randomness.choice((0, 0.3, 1)),
+            arrivals=randomness.uniform(0.1, 0.7),
+            moves=randomness.choice((0, 0.2, 0.5)),
+            batch=randomness.choice((1, 1, 2, 4)),
+            killers=randomness.choice((0, 0, 0.02, 0.05)) if lease <= 6 else 0,
+            redrives=randomness.choice((0, 0.02, 0.1)),
+            has_gateway=randomness.random() < 0.4,
+            batches=randomness.choice((0, 0.2, 0.4)),
+            gateway=GatewayOptions.draw(randomness),
+            allotment=Allotment.draw(randomness, KINDS),
+            midnight=randomness.uniform(300, 3600),
+            at_once=randomness.choice((1, 2, 500, 500)),
             # Last: what is drawn before stays as it was.
-            stuck=chance.choice(("report", "report", "process", "requeue")),
-            requests=chance.choice((0, 0, 0.1, 0.3)),
-            follow_ups=chance.choice((0, 0, 0.4)),
+            stuck=randomness.choice(("report", "report", "process", "requeue")),
+            requests=randomness.choice((0, 0, 0.1, 0.3)),
+            follow_ups=randomness.choice((0, 0, 0.4)),
         )
 
 
-def _seats(chance: random.Random) -> tuple[tuple[str, ...], ...]:
+def _seats(randomness: random.Random) -> tuple[tuple[str, ...], ...]:
     """A mixed fleet: some workers do not know every kind."""
-    number = chance.choice((1, 2, 2, 3, 3, 4, 5))
-    seats = [tuple(kind for kind in KINDS if chance.random() < 0.7) or KINDS[:1] for _ in range(number)]
-    return (KINDS, *seats[1:]) if chance.random() < 0.7 else tuple(seats)
+    number = randomness.choice((1, 2, 2, 3, 3, 4, 5))
+    seats = [tuple(kind for kind in KINDS if randomness.random() < 0.7) or KINDS[:1] for _ in range(number)]
+    return (KINDS, *seats[1:]) if randomness.random() < 0.7 else tuple(seats)

@@ -96,7 +96,7 @@ class Process(Participant):
         world.tell(name, f"starts, knows {' '.join(kinds)}")
 
     def _app(self) -> App:
-        chance = self.world.fork()
+        randomness = self.world.fork()
         app = App(
             settings=Settings(
                 database_url="sqlite:///:memory:",
@@ -112,8 +112,8 @@ class Process(Participant):
         parts = AppParts(
             open_store=lambda _url, _services: self.store,
             driver=lambda: self.driver,
-            clock=SkewedClock(self.world.timeline, timedelta(seconds=chance.uniform(-3600, 3600))),
-            randomness=chance,
+            clock=SkewedClock(self.world.timeline, timedelta(seconds=randomness.uniform(-3600, 3600))),
+            randomness=randomness,
             isolates=False,
             at_once=self.world.parameters.at_once,
         )
@@ -241,7 +241,7 @@ class Process(Participant):
         self.world.timeline.forget(self.loop)
 
     def _bury(self) -> None:
-        """Let its tasks come to their end where they reach nothing and nobody, in a time of their own."""
+        """Let its tasks end in a time of their own, where they reach neither the store nor other processes."""
         self.connection.cut()
         nowhere = Timeline(self.world.fork())
         nowhere.now = self.world.timeline.now

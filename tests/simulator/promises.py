@@ -53,7 +53,7 @@ class Promises:
                 self._expired(life, up)
 
     def _is_held(self, life: Life) -> bool:
-        """By what nobody promised to end."""
+        """By an event that no promise covers."""
         return life.gate.startswith(HELD) or self._world.oracle.batches.is_draft(life)
 
     def _found(self, life: Life, ready_at: int, idle: "list[Process]") -> None:
@@ -66,7 +66,7 @@ class Promises:
                 world.break_promise(f"{life.name} ({life.kind}) is ready, and {process.name} does not take it")
 
     def _recovered(self, life: Life, up: "list[Process]") -> None:
-        """A lease that expired is taken back, by anybody, whatever the kind."""
+        """A lease that expired is taken back, by any worker, whatever the kind."""
         world = self._world
         late = world.clock.microseconds - (life.lease_until or 0)
         if late <= self._interval + MARGIN or life.holder is None:
@@ -78,8 +78,8 @@ class Promises:
                 world.break_promise(f"{life.name}: expired for {seconds:.1f} s, and {process.name} does not reclaim it")
 
     def found_again(self, life: Life, lost_at: int) -> bool:
-        """Whether anybody had two seconds to claim it again, from the end of its lease, or from the quiet beat after
-        the last trouble. Who had more breaks the promise."""
+        """Whether a worker had two seconds to claim it again, from the end of its lease, or from the quiet beat after
+        the last trouble. More time breaks the promise."""
         if life.service:
             return False
         world = self._world
@@ -96,7 +96,7 @@ class Promises:
         return max(max(process.steady_since, process.started_at) + self._quiet, process.free_since)
 
     def _cancelled(self, life: Life) -> None:
-        """Who wishes to cancel a running job is heard, and code that does not stop is given up."""
+        """A requested cancel reaches the running job, and code that does not stop is given up."""
         if life.wish_at is None or life.holder is None:
             return
         holder = self._world.by_incarnation[life.holder[0]]

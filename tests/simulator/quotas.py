@@ -22,14 +22,14 @@ class Allotment:
     """How many of them at once."""
 
     @classmethod
-    def draw(cls, chance: random.Random, kinds: tuple[str, ...]) -> "Allotment":
+    def draw(cls, randomness: random.Random, kinds: tuple[str, ...]) -> "Allotment":
         """Half of the worlds have none of it."""
-        if chance.random() < 0.5:
+        if randomness.random() < 0.5:
             return cls()
-        fair = (Queue(FAIR, fair=True),) if chance.random() < 0.7 else ()
-        narrow = (Queue(NARROW, concurrency=chance.choice((1, 2, 4))),) if chance.random() < 0.5 else ()
-        limited = {kind: chance.choice((1, 2, 3)) for kind in kinds if chance.random() < 0.2}
-        return cls(queues=(*fair, *narrow), owners=_owners(chance), kinds=limited)
+        fair = (Queue(FAIR, fair=True),) if randomness.random() < 0.7 else ()
+        narrow = (Queue(NARROW, concurrency=randomness.choice((1, 2, 4))),) if randomness.random() < 0.5 else ()
+        limited = {kind: randomness.choice((1, 2, 3)) for kind in kinds if randomness.random() < 0.2}
+        return cls(queues=(*fair, *narrow), owners=_owners(randomness), kinds=limited)
 
     @property
     def has_limits(self) -> bool:
@@ -39,7 +39,7 @@ class Allotment:
 
     @property
     def raised(self) -> "Allotment":
-        """As many at once as anybody likes."""
+        """No limit on concurrency."""
         return replace(
             self,
             queues=tuple(replace(one, concurrency=one.concurrency and MANY) for one in self.queues),
@@ -57,9 +57,9 @@ class Allotment:
         return Quotas(self.queues, self.owners)
 
 
-def _owners(chance: random.Random) -> tuple[Owner, ...]:
+def _owners(randomness: random.Random) -> tuple[Owner, ...]:
     def sometimes(share: float, *values: object) -> object:
-        return chance.choice(values) if chance.random() < share else None
+        return randomness.choice(values) if randomness.random() < share else None
 
     drawn = [
         {

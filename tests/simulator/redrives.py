@@ -65,7 +65,7 @@ class RedriveWatch:
         before = self._known[asked.id]
         if after is None:
             require(not entries, "another was faster, and it wrote all the same")
-            require(asked.course.version < before.course.version or before.state.is_over, "nobody was faster")
+            require(asked.course.version < before.course.version or before.state.is_over, "no other process was faster")
             self._reached("of two that carry on a redrive one writes")
             return
         require(not before.state.is_over, "a redrive went on after its end")

@@ -14,6 +14,8 @@ class RequestWatch:
         self._store = store
         self._lives = lives
         self._enqueues = enqueues
+        self._done: set[str] = set()
+        """The requests that released a key."""
 
     def rejected(self, call: Call, entries: list[Entry]) -> None:
         """A rejected call is a failed job from the start, once, and no job follows it."""
@@ -36,12 +38,19 @@ class RequestWatch:
             require(not entries, "refused, and written to the log all the same")
             require(isinstance(call.error, JobNotFound) == (life is None), f"failed with {call.error!r}")
             require(not isinstance(call.error, KeyInUse) or (life is not None and not life.is_over), "the job is over")
+            is_refusal = isinstance(call.error, KeyInUse)
+            require(not (is_refusal and call.asked.id in self._done), "a repeated request was answered otherwise")
             return
-        assert life is not None and life.is_over, "the key of a job that is not over was released"
+        if call.asked.id in self._done:
+            require(not entries, "a repeated request released a key again")
+            return
+        require(life is not None and life.is_over, "the key of a job that is not over was released")
+        assert life is not None
         if not entries:
             require(life.key is None, f"{life.name} keeps its key without a word")
             return
         types = [(entry.type, entry.job) for entry in entries]
         require(types == [("job.key_released", life.id)] and life.key is not None, f"{life.name}: {types}")
         life.key = None
+        self._done.add(call.asked.id)
         self._reached("a key is released")

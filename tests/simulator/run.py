@@ -38,7 +38,7 @@ def simulate(seed: int, *, hours: float = 1.0, is_told: bool = False) -> Report:
 
 
 def _report(world: World, seed: int, hours: float) -> Report:
-    with _listening(world):
+    with listening(world):
         try:
             world.run(hours)
         finally:
@@ -74,7 +74,8 @@ class Ear(logging.Handler):
 
 
 @contextmanager
-def _listening(world: World) -> Iterator[None]:
+def listening(world: World) -> Iterator[None]:
+    """Send the engine's log to the world only."""
     logger, ear = logging.getLogger("mulligan"), Ear(world)
     before = logger.level, logger.propagate, logger.handlers
     logger.setLevel(logging.WARNING if world.is_told else logging.ERROR)

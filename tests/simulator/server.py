@@ -197,6 +197,7 @@ def _empty(connection: sqlite3.Connection) -> None:
     for (table,) in tables.fetchall():
         connection.execute(f"DELETE FROM {table}")
     connection.execute("INSERT INTO mulligan_log VALUES (0)")
+    connection.execute("INSERT INTO mulligan_projection (position, at, updated_at) VALUES (0, 0, 0)")
 
 
 class StoreServer:

@@ -68,7 +68,7 @@ class SettleWatch:
             self._accepted(call, outcome, written[fence.id, fence.attempt])
         for outcome, answer in zip(call.asked, expected, strict=True):
             self._answered(call, outcome, answer, refusals)
-        require(not refusals, "a refusal that nobody was told of")
+        require(not refusals, "a refusal that was not reported")
 
     def _expected(self, outcome: Outcome, now: int) -> Settled:
         fence = outcome.lease.fence
@@ -143,7 +143,7 @@ class SettleWatch:
         require(isinstance(outcome.decision, Release | Fail), "a reclaimer decided on a result it cannot know")
         require(not self._leases.is_kept(holder, life), f"{life.name}: {holder.name} is well and kept this lease")
         if entry.type == "job.released":
-            # Beyond the limit it was run by hand, and fails again.
+            # Beyond the limit it was run manually, and fails again.
             require(life.losses + 1 < MAX_LOSSES, f"{life.name} is released at loss {life.losses + 1}")
             self._reached("a lost lease is released")
             if life.kind not in getattr(call.participant, "kinds", ()):

@@ -27,7 +27,7 @@ class Turns:
     rank: int
     shares: dict[str, int] = field(default_factory=dict)
     is_maybe_forgotten: bool = False
-    """Nobody took turns for a while: it may begin anew at the present time."""
+    """No owner took turns for a while: it may begin anew at the present time."""
     maybe_begun: list[int] = field(default_factory=list)
 
     def ranks(self, jobs: list[NewJob]) -> dict[str, int]:
@@ -89,7 +89,7 @@ class ShareWatch:
                 self._reached("a fair turn is taken")
 
     def beaten(self, now: int) -> None:
-        """With a beat, turns that nobody takes may be forgotten."""
+        """With a beat, unused turns may be forgotten."""
         for turns in self._turns.values():
             is_idle = turns.rank < now - IDLE // timedelta(microseconds=1)
             turns.is_maybe_forgotten |= is_idle and all(rank <= turns.rank for rank in turns.shares.values())
@@ -100,7 +100,7 @@ class Bucket:
     left: float
     at: int
     full_at: float
-    """By the clock of then: after a minute more it may be forgotten, whatever the clock says later."""
+    """By the clock at that time: after a minute more it may be forgotten, whatever the clock says later."""
 
     def available(self, rate: Rate, now: int) -> float:
         if self.at > now + SECOND:
@@ -109,7 +109,7 @@ class Bucket:
 
 
 class RateWatch:
-    """Nobody submits faster than he may, and nobody is refused who does not."""
+    """No owner submits faster than allowed, and none is refused that does not."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -134,7 +134,7 @@ class RateWatch:
         require(is_over, f"refused though it was not too fast: {call.error}")
 
     def beaten(self, now: int) -> None:
-        """With a beat, buckets that have been full for a while may be forgotten: of before nothing counts then."""
+        """With a beat, buckets that have been full for a while may be forgotten: what came before no longer counts."""
         store = self._world.server.store
         if not self._buckets or not store.has_changed:
             return

@@ -35,7 +35,7 @@ class Strand(greenlet):  # type: ignore[misc]  # it has no types
         return future.result()
 
     def interrupt(self) -> None:
-        """Raise where it waits; the answer it waited for is nobody's any more."""
+        """Raise where it waits; the answer it waited for is dropped."""
         if self._waits_for is not None and not self._waits_for.done():
             self._waits_for.set_exception(Interrupted())
 

@@ -36,16 +36,16 @@ class Unspeakable(Exception):
         raise RuntimeError("an exception that cannot even be shown")
 
 
-def plan(kind: str, chance: random.Random, *, killers: float = 0.0) -> list[str]:
+def plan(kind: str, randomness: random.Random, *, killers: float = 0.0) -> list[str]:
     """What the attempts of a new job will do."""
-    if chance.random() < killers:
-        return ["kill"] if chance.random() < 0.5 else ["kill", "work 0.1"]
+    if randomness.random() < killers:
+        return ["kill"] if randomness.random() < 0.5 else ["kill", "work 0.1"]
     if kind == "lengthy":
-        return [chance.choice(LONG), chance.choice((*ENDINGS, *AGAIN))]
-    if chance.random() < 0.5:
-        return [chance.choice(ENDINGS), chance.choice(AGAIN)]
-    troubles = [chance.choice(WORDS) for _ in range(chance.choice((1, 1, 2, 5)))]
-    return [*troubles, chance.choice(ENDINGS)]
+        return [randomness.choice(LONG), randomness.choice((*ENDINGS, *AGAIN))]
+    if randomness.random() < 0.5:
+        return [randomness.choice(ENDINGS), randomness.choice(AGAIN)]
+    troubles = [randomness.choice(WORDS) for _ in range(randomness.choice((1, 1, 2, 5)))]
+    return [*troubles, randomness.choice(ENDINGS)]
 
 
 def register(app: App, process: "Process") -> None:

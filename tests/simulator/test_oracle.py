@@ -15,13 +15,13 @@ from mulligan.failure.decide import decide
 from mulligan.failure.decision import Decision, Fail, Release, Retry, Succeed
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.verdict import worker_lost
-from mulligan.lifecycle import Move
+from mulligan.lifecycle import Move, State
 from mulligan.policies.owner import Owner
 from mulligan.records.batch import NewBatch
 from mulligan.records.job import MAX_LOSSES, Lease, NewJob
 from mulligan.records.limit import LimitBook, RetryBudget
 from mulligan.records.rate import parse_rate
-from mulligan.store.messages import Beat, Claim, Outcome, Request, Settled
+from mulligan.store.messages import Beat, Claim, JobRequest, Outcome, Request, Settled
 from simulator.gateway import NAME as GATEWAY
 from simulator.parameters import GatewayOptions, Parameters
 from simulator.participants import Participant
@@ -205,6 +205,46 @@ def test_a_reclaimer_that_speaks_for_another_is_seen(scene: Scene) -> None:
     assert "speaks for another" in str(scene.broken)
 
 
+# More expired leases than one look returns, found by the day of outage 3906731754
+
+
+def test_a_look_at_expired_leases_that_is_full_returns_the_earliest(scene: Scene) -> None:
+    first = _expired_in_turn(scene, 2)[0]
+    (lease,) = scene.other.store.overdue(besides="other", limit=1)
+    assert lease.fence.id == first
+    assert scene.broken is None
+
+
+@pytest.mark.parametrize(
+    ("look", "broken"),
+    [
+        (slice(1, 3), "a lease that expired earlier is left overdue"),
+        (slice(0, 1), "the wrong leases are called overdue"),
+        (slice(0, 3), "the wrong leases are called overdue"),
+    ],
+    ids=["later ones", "too few", "too many"],
+)
+def test_a_look_at_expired_leases_that_returns_others_is_seen(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, look: slice, broken: str
+) -> None:
+    _expired_in_turn(scene, 3)
+    whole = scene.other.own_store.overdue(besides="other", limit=10)
+    monkeypatch.setattr("mulligan.store.store.Store.overdue", lambda _store, **_options: whole[look])
+    scene.other.store.overdue(besides="other", limit=2)
+    assert broken in str(scene.broken)
+
+
+def _expired_in_turn(scene: Scene, number: int) -> list[str]:
+    """Jobs of a worker that goes away, the first to expire first."""
+    jobs = []
+    for _ in range(number):
+        jobs.append(scene.one.enqueue())
+        scene.one.claim()
+        scene.advance(SOON)
+    scene.advance(2 * LEASE)
+    return jobs
+
+
 # Batches, found by world 51010
 
 
@@ -249,6 +289,26 @@ def test_an_enqueue_that_is_refused_although_its_batch_is_a_draft_is_seen(
     with pytest.raises(BatchClosed):
         scene.one.enqueue(batch="batch")
     assert "failed with BatchClosed" in str(scene.broken)
+
+
+# Released keys, found by world 3732981719
+
+
+def test_a_release_may_be_repeated_when_its_job_runs_again(scene: Scene) -> None:
+    job = scene.one.enqueue(dedupe_key="key")
+    scene.one.move(Move.MANUAL_CANCEL, job)
+    request = JobRequest(id="request", job=job, actor="a person")
+    scene.one.store.release_key(request)
+    scene.one.move(Move.MANUAL_RETRY, job)
+    scene.one.store.release_key(request)
+    assert scene.broken is None
+
+
+def test_a_key_that_is_released_while_its_job_runs_again_is_seen(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = scene.one.enqueue(dedupe_key="key")
+    monkeypatch.setattr("mulligan.store.dedupe_keys.FINAL", frozenset(State))
+    scene.one.store.release_key(JobRequest(id="request", job=job, actor="a person"))
+    assert "not over was released" in str(scene.broken)
 
 
 # Services, found by world 40885

@@ -31,7 +31,7 @@ def seeds() -> list[int]:
 ONCE_BROKEN: dict[str, dict[int, float]] = {
     "a retry was cancelled instead, and charged to its owner": {40372: 2107.9, 40502: 2362.2, 50701: 2415.5},
     "a rate was forgotten while the clock was ahead": {40478: 25.0},
-    "a job was run by hand beyond the limit of losses": {40574: 2290.8, 40892: 3605.1},
+    "a job was run manually beyond the limit of losses": {40574: 2290.8, 40892: 3605.1},
     "a worker reclaimed before its first claim arrived": {40809: 789.9, 50850: 2812.6},
     "a refused job was to run after a lost reply": {40885: 2244.6},
     "a job went with its batch in the claim that let it in": {51010: 738.1},
@@ -39,6 +39,8 @@ ONCE_BROKEN: dict[str, dict[int, float]] = {
     "an enqueue came after its batch was published": {468731427: 106.4},
     "the way of a slow reply began when its process went on": {468733349: 1991.0},
     "a claim came after its worker had stopped waiting": {900064: 1316.1, 900179: 48.9},
+    "the clock stepped while a reclaimer was stopped in the middle of a pass": {962212595: 3294.6},
+    "a released key was released again by a repeated request": {3732981719: 105.5},
 }
 SEEDS = seeds()
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}

@@ -36,15 +36,14 @@ def statement(name: str, old: str, new: str = "") -> Break:
 
 def without_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
     """In all statements that settle."""
-    statement("settle", "AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim")(monkeypatch)
-    fence = "AND attempt = ? AND leased_by = ? AND claim = ?"
-    statement("settle_succeeded", fence, "AND coalesce(?, ?, ?) IS NOT NULL")(monkeypatch)
-    fence = "AND attempt = ?12 AND leased_by = ?13 AND claim = ?14"
-    statement("settle_retried", fence, "AND coalesce(?12, ?13, ?14) IS NOT NULL")(monkeypatch)
+    fence = "AND attempt = :attempt AND leased_by = :incarnation AND claim = :claim"
+    statement("settle", fence)(monkeypatch)
+    statement("settle_succeeded", fence.replace("leased_by", "+leased_by"))(monkeypatch)
+    statement("settle_retried", fence)(monkeypatch)
 
 
 def without_a_look_at_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who carries on a redrive moves what he read, and does not look again; it is also not bound by its beginning."""
+    """A redrive moves the jobs that its worker read before, without reading them again or asking when it began."""
     monkeypatch.setattr(redrives, "is_candidate", lambda row, _redrive: row is not None)
     filtered, bound = SQL.filtered, "coalesce(finished_at, enqueued_at) <= :before"
     assert bound in SQL["candidates"]
@@ -153,7 +152,7 @@ MUTANTS: dict[str, Break] = {
     "leases overdue before they are": statement("overdue", "lease_until < :now", "lease_until < :now + 3000000"),
     "a reclaimer that takes its own": statement("overdue", "AND leased_by <> :besides", "AND :besides = :besides"),
     "an adoption of what is held": statement("adopt", "AND id NOT IN", "AND :held IS NOT NULL OR id IN"),
-    "a beat that extends for anybody": statement(
+    "a beat that extends for any worker": statement(
         "extend", "AND (id, attempt, leased_by, claim) IN", "AND true OR (id, attempt, leased_by, claim) IN"
     ),
     "an attempt that does not grow": statement("claim", "attempt = attempt + 1", "attempt = max(attempt, 1)"),
@@ -161,12 +160,8 @@ MUTANTS: dict[str, Break] = {
     "a claim out of turn": statement("claim_lane", "ORDER BY priority, rank, id", "ORDER BY priority DESC, rank, id"),
     "a claim beyond the deadline": statement("claim_lane", "deadline > :now", "deadline > 0"),
     "a wish to cancel forgotten": statement("settle", "WHEN :requeues AND cancel_requested THEN :cancelled"),
-    "a twin that is let in": statement("enqueue", ":dedupe_key, :dedupe_scope", "NULL, :dedupe_scope"),
-    "a start without an event": statement(
-        "event_plain",
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        "SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?)) AS event WHERE event.column1 <> 'job.started'",
-    ),
+    "a twin that is stored": statement("enqueue", ":dedupe_key, :dedupe_scope", "NULL, :dedupe_scope"),
+    "a start without an event": statement("claim_events", "WHERE job.leased_by", "WHERE false AND job.leased_by"),
     "a redrive that knows no beginning": without_a_look_at_the_job,
     "a redrive that does not wait for its canaries": without_canaries,
     "a refusal without an event": statement(
@@ -178,29 +173,29 @@ MUTANTS: dict[str, Break] = {
     "a settle that cannot be repeated": without_repeats,
     "a reclaimer without a quiet beat": without_a_quiet_beat,
     "a loss that is not counted": without_counting_losses,
-    "a cancellation nobody hears": without_cancelling,
+    "a cancellation that is not delivered": without_cancelling,
     "a keeper that extends once": with_a_keeper_that_extends_once,
     "a claim that cannot be repeated": with_a_new_number_for_each_try,
     "a permit for every claim": statement("permits_used", "count(*)", "0 * count(*)"),
     "a worker that lets lost jobs wait": with_a_slow_poll,
     "a failure its batch does not count": statement("batch_count", "mulligan_batches.failed + tally.failed", "0"),
-    "a deadline its batch does not hear of": without_counting_deadlines,
-    "a place given to one too many": statement(
-        "limits_taken", "kind = said.name", "kind = said.name AND state = 'running'"
+    "a deadline that its batch does not count": without_counting_deadlines,
+    "a slot given to one job too many": statement(
+        "limits_taken", "kind = given.name", "kind = given.name AND state = 'running'"
     ),
-    "a new limit that counts nobody from before": statement("limits_sweep", "AND NOT is_limited", "AND is_limited"),
+    "a new limit that does not count earlier jobs": statement("limits_sweep", "AND NOT is_limited", "AND is_limited"),
     "a budget without an end": without_budgets,
     "a retry that costs nothing": statement("spending_write", "json_extract(value, '$.retries')", "0"),
     "a fair queue that forgets whose turn it was": statement("turns_raise", "rank < taken.rank", "rank > taken.rank"),
-    "an owner who takes every turn": statement(
+    "an owner that takes every turn": statement(
         "shares_take", "max(mulligan_shares.rank + excluded.taken, excluded.rank)", "excluded.rank"
     ),
-    "a rate that holds nobody back": without_rates,
+    "a rate that blocks no job": without_rates,
     "a service whose jobs pass each other": statement(
         "claim_lane", "ORDER BY priority, rank, id", "ORDER BY priority, iif(service = '', rank, -rank), id"
     ),
-    "a deadline nobody looks for": statement("duty_overview", "deadline IS NOT NULL AND", "deadline < 0 AND"),
-    "a redrive nobody carries on": statement("duty_overview", "state IN ('canary', 'running')", "state = 'nobody'"),
+    "a deadline that is not checked": statement("duty_overview", "deadline IS NOT NULL AND", "deadline < 0 AND"),
+    "a redrive that is not continued": statement("duty_overview", "state IN ('canary', 'running')", "state = 'none'"),
     "a draft whose members run": statement("promote", "batch.admits = 1", "batch.admits >= 0"),
     "a cancelled job that nothing follows": without_follow_ups,
     "a released key that stays taken": statement(
@@ -221,32 +216,32 @@ FOUND_BY: dict[str, int] = {
     "a reclaim of leases that are kept": 33,
     "leases overdue before they are": 1,
     "a reclaimer that takes its own": 15,
-    "a beat that extends for anybody": 21,
+    "a beat that extends for any worker": 21,
     "a claim out of turn": 2,
     "a wish to cancel forgotten": 23,
-    "a twin that is let in": 2,
+    "a twin that is stored": 2,
     "a redrive that knows no beginning": 2,
     "a redrive that does not wait for its canaries": 2,
     "a refusal without an event": 6,
     "a settle that cannot be repeated": 7,
     "a reclaimer without a quiet beat": 9,
     "a loss that is not counted": 1,
-    "a cancellation nobody hears": 45,
+    "a cancellation that is not delivered": 45,
     "a keeper that extends once": 1,
     "a claim that cannot be repeated": 7,
     "a permit for every claim": 2,
     "a worker that lets lost jobs wait": 7,
     "a failure its batch does not count": 4,
-    "a deadline its batch does not hear of": 8,
-    "a place given to one too many": 1,
-    "a new limit that counts nobody from before": 30,
+    "a deadline that its batch does not count": 8,
+    "a slot given to one job too many": 1,
+    "a new limit that does not count earlier jobs": 30,
     "a budget without an end": 21,
     "a retry that costs nothing": 6,
     "a fair queue that forgets whose turn it was": 4,
-    "an owner who takes every turn": 1,
-    "a rate that holds nobody back": 10,
+    "an owner that takes every turn": 1,
+    "a rate that blocks no job": 10,
     "a service whose jobs pass each other": 2,
-    "a redrive nobody carries on": 8,
+    "a redrive that is not continued": 8,
     "a draft whose members run": 4,
     "a cancelled job that nothing follows": 7,
     "a released key that stays taken": 2,

@@ -1,7 +1,7 @@
 """The one time of all participants of a world, and their event loops.
 
 Every process has a loop of its own, so that a process can be stopped or killed between any two of its
-steps, with nothing of it running on. Whose turn is next is left to chance, from a seed.
+steps, with nothing of it running on. Whose turn is next is drawn, from a seed.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ SECOND = 1_000_000
 class Timeline:
     """Whole microseconds since the world began. `call_at` is for what happens to the world, not in a process."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, randomness: random.Random) -> None:
         self.now = 0
-        self._chance = chance
+        self._randomness = randomness
         self._loops: list[ProcessLoop] = []
         self._agenda: list[tuple[int, int, ProcessLoop | None, Any]] = []
         """What is to come: a happening of the world, or a step of a process."""
@@ -79,12 +79,12 @@ class Timeline:
             events._set_running_loop(before)
 
     def _next(self) -> "ProcessLoop | None":
-        """Whose turn it is, if anybody is ready."""
+        """Whose turn it is, if any callback is ready."""
         found = None
         for loop in self._loops:
             if loop.ready and not loop.is_stopped:
                 if found is not None:
-                    return self._chance.choice([loop for loop in self._loops if loop.ready and not loop.is_stopped])
+                    return self._randomness.choice([loop for loop in self._loops if loop.ready and not loop.is_stopped])
                 found = loop
         return found
 
@@ -109,7 +109,7 @@ class Timeline:
 
 
 class Step(asyncio.TimerHandle):
-    """A callback to be run. asyncio's own handles ask at every turn whether somebody is debugging."""
+    """A callback to be run. asyncio's own handles ask at every turn whether debugging is on."""
 
     __slots__ = ("args", "callback", "context")
 

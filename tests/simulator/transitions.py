@@ -42,7 +42,7 @@ WRITTEN_BY: dict[tuple[str, bool], tuple[str, ...]] = {
     # By the deadline, or because the owner has no budget left.
     ("job.failed", False): ("expire", *PROMOTERS),
     ("job.cancelled", True): ("settle",),
-    # By an abort of its batch, if not by hand.
+    # By an abort of its batch, if not manually.
     ("job.cancelled", False): (*PROMOTERS, "settle", "expire", "tend_batches"),
     ("job.cancel_requested", True): ("move", "advance_redrive"),
     ("job.retry_requested", False): ("move", "advance_redrive"),

@@ -33,7 +33,7 @@ class World:
     def __init__(self, seed: int, *, parameters: Parameters | None = None, is_told: bool = False) -> None:
         self.seed = seed
         self._master = random.Random(seed)
-        self._chance = self.fork()
+        self._randomness = self.fork()
         drawn = Parameters.draw(self.fork())
         self.parameters = parameters or drawn
         self.is_told = is_told
@@ -131,8 +131,8 @@ class World:
         """Start the fleet and plan the faults of one shift; a pause follows."""
         if self.timeline.now >= end:
             return
-        chance, parameters = self._chance, self.parameters
-        length = chance.uniform(20, 50 + 1.5 * parameters.lease.total_seconds())
+        randomness, parameters = self._randomness, self.parameters
+        length = randomness.uniform(20, 50 + 1.5 * parameters.lease.total_seconds())
         self.is_shift = True
         self.tell("world", f"a shift of {length:.0f} s begins")
         self._fleet.come()
@@ -143,7 +143,7 @@ class World:
         self._strike(parameters.pauses, length, self._pause)
         self._plan(length, self._rest)
         # The engine polls each second: what an hour costs is how many workers are there for how long.
-        lull = chance.uniform(150, 650) * len(parameters.seats)
+        lull = randomness.uniform(150, 650) * len(parameters.seats)
         self._plan(length + lull, lambda: self._shift(end))
 
     def _plan(self, seconds: float, happening: Callable[[], None]) -> None:
@@ -157,17 +157,17 @@ class World:
         self._fleet.go()
 
     def _strike(self, expected: float, length: float, what: Callable[[], None]) -> None:
-        while self._chance.random() < expected:
+        while self._randomness.random() < expected:
             expected -= 1
-            self._plan(self._chance.uniform(5, length + 5), what)
+            self._plan(self._randomness.uniform(5, length + 5), what)
 
     def _plan_faults(self, length: float) -> None:
-        begin = self._chance.uniform(0, 20)
+        begin = self._randomness.uniform(0, 20)
         while begin < length:
-            calm = begin + self._chance.uniform(5, 40)
+            calm = begin + self._randomness.uniform(5, 40)
             self._plan(begin, lambda: self._switch_faults(has_faults=True))
             self._plan(calm, lambda: self._switch_faults(has_faults=False))
-            begin = calm + self._chance.uniform(5, 60)
+            begin = calm + self._randomness.uniform(5, 60)
 
     def _switch_faults(self, *, has_faults: bool) -> None:
         self.faults.has_faults = has_faults
@@ -176,7 +176,7 @@ class World:
     def _outage(self) -> None:
         self.tell("faults", "the store is down")
         self.faults.is_out = True
-        self.timeline.call_in(self._chance.uniform(0.5, 1.5 * self.parameters.lease.total_seconds()), self._back)
+        self.timeline.call_in(self._randomness.uniform(0.5, 1.5 * self.parameters.lease.total_seconds()), self._back)
 
     def _back(self) -> None:
         self.tell("faults", "the store is up again")
@@ -184,7 +184,7 @@ class World:
         self.troubled_at = self.outage_at = self.timeline.now
 
     def _step(self) -> None:
-        seconds = self._chance.choice(STEPS)
+        seconds = self._randomness.choice(STEPS)
         self.tell("faults", f"the store's clock steps by {seconds} s")
         self.reached.note(f"the store's clock steps {'forward' if seconds > 0 else 'back'}")
         self.clock.step(seconds)

@@ -22,10 +22,17 @@ TABLES = [
         *("jobs", "events", "workers", "pauses", "duties", "schedules", "cursors"),
         *("services", "tallies", "service_names", "operations", "batches"),
         *("turns", "shares", "submissions", "limits", "spending", "requests", "marks"),
+        *("keys", "setup_tokens", "request_rates", "in_flight", "audit"),
+        *("groups", "failing", "statistics"),
+        *("subscriptions", "deliveries", "incidents", "digests", "hooks"),
     )
 ]
+RESET = (
+    "UPDATE mulligan_log SET pruned = 0",
+    "UPDATE mulligan_projection SET position = 0, at = 0, missed_at = NULL, rebuilt_until = 0, rebuilt_since = 0",
+)
 # Faster than TRUNCATE for the few rows of a test.
-EMPTY = "; ".join([*(f"DELETE FROM {table}" for table in TABLES), "UPDATE mulligan_log SET pruned = 0"])
+EMPTY = "; ".join([*(f"DELETE FROM {table}" for table in TABLES), *RESET])
 # There is no autovacuum here, because it would run at unpredictable times.
 SWEEP = f"VACUUM {', '.join(TABLES)}"
 

@@ -80,7 +80,7 @@ def test_an_owner_with_nothing_waiting_is_served_within_one_step(before: list[An
         return
     queue.submit(owner, 1)
     others = [name for name in OWNERS if name != owner]
-    # Each other owner may have his own jobs of one such step before it, and those left behind by a claim.
+    # Each other owner may have its own jobs of one such step before it, and those left behind by a claim.
     behind = sum(row["rank"] <= queue.turn for row in queue.waiting)
     bound = sum(rank_step(OWNERS[owner]) // rank_step(OWNERS[name]) + 1 for name in others)
     place = sorted(queue.waiting, key=lambda row: (row["rank"], row["id"]))

@@ -35,7 +35,7 @@ class TestBatchRaces(Racing):
                 until_blocked(self.url)
                 other.commit()
         assert answer.result().total == 1
-        assert len(self.claim()) == 1, "nobody is left at the gate"
+        assert len(self.claim()) == 1, "no member is left blocked"
 
     def test_what_was_rolled_back_is_no_member(self) -> None:
         batch = self.draft()

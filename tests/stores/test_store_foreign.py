@@ -124,7 +124,7 @@ def of_session(place: str) -> Iterator[Any]:
 
 
 @contextmanager
-def of_sqlalchemy_that_begins_by_hand(place: str) -> Iterator[Any]:
+def of_sqlalchemy_that_begins_manually(place: str) -> Iterator[Any]:
     """SQLAlchemy's own recipe for real transactions on SQLite."""
     engine = sqlalchemy.create_engine(_sqlalchemy_url(place), poolclass=NullPool)
 
@@ -192,7 +192,7 @@ ON_SQLITE = [
     of_sqlite3_by_hand,
     of_sqlalchemy,
     of_session,
-    of_sqlalchemy_that_begins_by_hand,
+    of_sqlalchemy_that_begins_manually,
     of_django,
 ]
 ASYNCHRONOUS = [of_async_psycopg, of_async_sqlalchemy, of_async_session]
@@ -200,7 +200,7 @@ ALL = [(way, kind) for kind, ways in (("postgres", ON_POSTGRES + ASYNCHRONOUS), 
 
 
 class Shop:
-    """An app, and somebody's transactions beside it."""
+    """An app, and transactions of another program beside it."""
 
     def __init__(self, app: App, place: str, way: Callable[[str], Any]) -> None:
         self.app = app
@@ -414,7 +414,7 @@ def test_many_jobs_of_one_transaction_keep_their_order(shop: Shop) -> None:
 
 def test_an_id_that_is_there_already_is_the_same_job(shop: Shop) -> None:
     (job,) = shop.transact({})
-    shop.app.client.ids = lambda: job.id
+    shop.app.client.ids = lambda _: [job.id]
     (again,) = shop.transact({})
     assert (again, again.is_duplicate) == (shop.app.job(job.id), False)
     assert shop.events(job) == ["job.enqueued"]
@@ -491,8 +491,7 @@ def test_a_period_that_ends_with_its_job_between_two_statements_frees_the_key(on
 
 def test_half_a_list_is_never_stored_even_if_the_error_is_swallowed(on_sqlite: App, sqlite_file: str) -> None:
     ship = on_sqlite.tasks["ship"]
-    ids = iter(["one", None])
-    on_sqlite.client.ids = lambda: next(ids)  # type: ignore[assignment,return-value]
+    on_sqlite.client.ids = lambda _: ["one", None]  # type: ignore[list-item]
     with closing(sqlite3.connect(sqlite_file)) as connection, connection, pytest.raises(sqlite3.IntegrityError):
         on_sqlite.enqueue_many([ship.bind(1), ship.bind(2)], connection=connection)
     assert on_sqlite.jobs().jobs == ()

@@ -250,7 +250,9 @@ def test_jobs_that_keep_coming_do_not_keep_it_from_its_end(app: App, monkeypatch
     assert app.job(late.id).state is State.RUNNING
 
 
-def test_jobs_that_came_before_the_clock_was_set_back_are_told_too(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_enqueued_before_the_clock_was_set_back_are_reported_too(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(forget, "PATIENCE", timedelta(0))
     begun = app.forget_owner("acme")
     app.tasks["send"].options(owner="acme", queue="late").enqueue()
@@ -264,7 +266,7 @@ def test_workers_that_know_only_redrives_leave_other_operations_alone(app: App) 
     """They read no verb: for them every operation is a redrive."""
     fill(app, "acme")
     app.forget_owner("acme")
-    app.forget_owner("nobody")
+    app.forget_owner("unknown")
     app.bulk("cancel", JobFilter(owner="acme"), owner="acme")
     before = app.store.redrives(is_active=True)
     run(app, "UPDATE mulligan_operations SET verb = 'retry'")

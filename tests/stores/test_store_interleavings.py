@@ -142,7 +142,7 @@ class Callers:
             store.close()
 
     def begin(self, number: int) -> None:
-        # A kind of its own: nobody claims another order's job.
+        # A kind of its own: no claim takes the job of another order.
         self.kind = self.job = f"job-{number}"
         self.stores["admin"].enqueue([NewJob(id=self.job, kind=self.kind, arguments="{}")])
         self.looked_at: Lease | None = None

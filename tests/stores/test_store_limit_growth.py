@@ -20,7 +20,7 @@ from mulligan.store.sqlite import SqliteStore
 FEW, MANY = 100, 20_000
 FACTOR = 1.5
 BOOK = LimitBook(owners={"*": 1})
-# Of each owner one runs and holds his place, and one waits for it.
+# One job of each owner runs and holds its slot, and one waits for it.
 JOBS = """
 INSERT INTO mulligan_jobs (
     id, kind, owner, queue, priority, rank, state, waiting_for, gate, is_limited, arguments, max_attempts, max_crashes,

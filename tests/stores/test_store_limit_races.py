@@ -95,9 +95,9 @@ class TestLimitRaces(Bench):
     def test_of_two_claims_one_gets_the_slot_and_the_other_does_not_wait(self) -> None:
         first = self.enqueue()
         with held(self.url) as other:
-            # Its door and its claim are two transactions: the first is left open here.
+            # Its promotion and its claim are two transactions: the first is left open here.
             promote_on(self.store, other.begin())
-            # Nobody holds this one's row, and the place does not look taken from outside.
+            # No transaction holds the row of this one, and the slot does not look taken from outside.
             self.enqueue()
             second = self.store.claim(self.wish("w2"))
             assert second.leases == []
@@ -107,7 +107,7 @@ class TestLimitRaces(Bench):
         assert [lease.fence.id for lease in self.store.claim(self.wish("w1")).leases] == [first.id]
         assert self.store.claim(self.wish("w2", 2)).leases == []
 
-    def test_a_place_freed_while_another_was_counting_is_found_by_the_next_claim(self) -> None:
+    def test_a_slot_freed_while_another_claim_was_counting_is_found_by_the_next_claim(self) -> None:
         """The settle commits after the count, and the job was parked just before: it must not wait for ever."""
         (first,) = self._running()
         with held(self.url) as settling:
@@ -123,7 +123,7 @@ class TestLimitRaces(Bench):
         with held(self.url) as caller:
             enqueue_on(caller, self.store, job)
             with meanwhile(lambda: self.store.claim(self.wish("w1"))) as answer:
-                assert answer.result().leases == [], "nobody waits for the caller"
+                assert answer.result().leases == [], "no claim waits for the caller"
             caller.commit()
         assert [lease.fence.id for lease in self.store.claim(self.wish("w1", 2)).leases] == [job.id]
 

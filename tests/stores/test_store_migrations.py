@@ -1,6 +1,8 @@
 """From schema to schema: stored data stays, and code of the previous version keeps working."""
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from mulligan.store.postgres import schema as postgres_schema
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.sqlite import schema as sqlite_schema
 from mulligan.testing.virtual import VirtualClock
+from new_database import every_migration
 
 # As code of schema 1 stores a job: it knows of no timeout.
 OLD_INSERT = """
@@ -90,6 +93,17 @@ def test_code_of_schema_1_may_go_on(old: Place) -> None:
     store.migrate()
     assert old.run(store, old.schema.version) == (old.schema.VERSION, 1)
     store.close()
+
+
+def test_new_databases_of_the_tests_are_like_those_of_users(tmp_path: Path) -> None:
+    def contents(name: str) -> list[str]:
+        SqliteStore(f"sqlite:///{tmp_path}/{name}").close()
+        with closing(sqlite3.connect(tmp_path / name)) as connection:
+            return [*connection.iterdump(), *map(str, connection.execute("PRAGMA journal_mode"))]
+
+    copied = contents("copied.db")
+    with every_migration():
+        assert contents("migrated.db") == copied
 
 
 def test_a_worker_goes_on_while_another_migrates(server: PostgresServer) -> None:

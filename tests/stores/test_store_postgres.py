@@ -1,23 +1,20 @@
-"""The PostgreSQL store: the whole suite directly and through a proxy that pools transactions, the hints without NOTIFY.
+"""The PostgreSQL store: the whole suite directly, every rule through a proxy that pools transactions, and the hints
+without NOTIFY.
 
-Behind the proxy nothing is notified either, so every rule is held with and without NOTIFY. `MULLIGAN_SOAK=1` holds them
-all once more without NOTIFY on direct connections.
+Behind the proxy nothing is notified either, so every rule is held with and without NOTIFY. `MULLIGAN_SOAK=1` runs all
+cases through the proxy, and once more without NOTIFY on direct connections.
 """
-
-import os
 
 import pytest
 from postgres_suite import PostgresBench, PostgresSuite
 
+from conformance.bench import IS_SOAK
 from conformance.claim import ClaimRules
 from conformance.enqueue import EnqueueRules
 from conformance.fence import FenceRules
 from conformance.reading import ReadingRules
 from conformance.retries import GeneralSettle, RetryRules
 from conformance.settle import SettleRules
-
-# Read now: the tests' own fixtures clear the environment.
-IS_SOAK = bool(os.environ.get("MULLIGAN_SOAK"))
 
 
 class TestPostgres(PostgresSuite):
@@ -28,6 +25,7 @@ class TestPostgres(PostgresSuite):
 
 class TestPostgresThroughPgbouncer(PostgresSuite):
     gives_hints = False
+    every_case = IS_SOAK
 
     @pytest.fixture
     def address(self, proxied: str) -> str:
@@ -36,6 +34,7 @@ class TestPostgresThroughPgbouncer(PostgresSuite):
 
 class WithoutNotify(PostgresBench):
     gives_hints = False
+    every_case = IS_SOAK
 
     @pytest.fixture
     def address(self, database: str) -> str:

@@ -209,7 +209,7 @@ def test_a_log_restored_from_another_cluster_is_a_problem_that_migrate_mends(url
         store.enqueue(job("new"))
         events = store.events()
         assert [event.job for event in events] == [*"abcdefgh", "new"]
-        # Nobody who had read up to a place misses what came after it, and who had read it all sees the new only.
+        # A reader that had read up to a position misses nothing after it; one that had read all sees only what is new.
         for cursor in "abcdefgh":
             read_on = [event.job for event in store.events(after=places[cursor])]
             assert set(read_on) >= {name for name in [*"abcdefgh", "new"] if name > cursor}

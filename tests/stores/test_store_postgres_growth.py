@@ -1,14 +1,14 @@
 """Growth by shape: what an operation reads does not grow with the number of unrelated jobs."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 import psycopg
 import pytest
 from postgres_server import PostgresServer
-from transactions import Held, on, promote_on
+from transactions import Held, held, on, promote_on
 
 from conformance.bench import failing, worker
 from mulligan.failure.decision import Succeed
@@ -89,7 +89,7 @@ class Ours:
         self.store.enqueue([self.new(f"queued-{n}", dedupe_key=f"held-{n}") for n in range(30)])
         self.store.enqueue([self.new(f"due-{n}", delay=timedelta(microseconds=1)) for n in range(5)])
         self.store.enqueue(self.fair(1))
-        # So long ago that it would be forgotten, had nobody jobs waiting.
+        # So long ago that it would be forgotten, if no owner had jobs waiting.
         self.store._connections.run(lambda db: db.execute("UPDATE mulligan_turns SET rank = 1"))
         # Half of the others that wait are due, and held by this.
         self.store.pause(PauseRequest(id="p", what="duty", name="retry"))
@@ -109,7 +109,7 @@ class Ours:
         return Claim(incarnation="me", number=number, kinds=kinds, limit=10, lease=timedelta(hours=1), **options)
 
     def stale(self, lease: Lease) -> Lease:
-        fence = Fence(lease.fence.id, lease.fence.attempt, "somebody else", 1)
+        fence = Fence(lease.fence.id, lease.fence.attempt, "another worker", 1)
         return Lease(fence, lease.kind, lease.owner, lease.arguments, lease.claimed_at, lease.until, lambda: lease.job)
 
     def request(self, move: Move, job_id: str) -> Request:
@@ -137,7 +137,7 @@ class Ours:
             "enqueue a twin": lambda db: on(store, db).enqueue([self.new("new", dedupe_key="held-3")]),
             "prune": lambda db: on(store, db).prune(State.SUCCEEDED, before=LATE, limit=5),
             "count the newest": lambda db: on(store, db).newest(State.FAILED, 50),
-            "purge": lambda db: on(store, db).purge(self.purge("other-3", "other-4", "nobody")),
+            "purge": lambda db: on(store, db).purge(self.purge("other-3", "other-4", "unknown")),
             "read the newest events": lambda db: on(store, db).events(after=self.last, limit=50),
             "read events after an old place": lambda db: on(store, db).events(after=4, limit=50),
         }
@@ -228,20 +228,39 @@ def test_a_hundred_times_as_many_other_jobs_change_nothing_for_any_operation(
 
 
 def test_what_every_claim_asks_is_planned_once_however_many_kinds_a_worker_has(
-    server: PostgresServer, database: str
+    server: PostgresServer,
 ) -> None:
     """Planned at each call, it took six times as long."""
+    database = server.fresh_database("planned")
     with psycopg.connect(database) as connection:
         if connection.info.server_version < 140_000:
             pytest.skip("PostgreSQL 13 does not count plans")
     store = PostgresStore(database)
+    store.migrate()
     kinds = tuple(f"kind-{number}" for number in range(20))
+    store.enqueue([NewJob(id=f"job-{n}", kind="kind-7", queue="a", arguments="{}") for n in range(FEW)])
     for number in range(20):
-        store.claim(Claim(incarnation="w", number=number, kinds=kinds, queues=("a", "b"), limit=1, lease=timedelta(1)))
-    counted = (
-        "SELECT custom_plans, generic_plans FROM pg_prepared_statements WHERE statement LIKE '%%claim would find%%'"
-    )
-    (plans,) = store._connections.run(lambda connection: connection.execute(counted).fetchall())
+        claim = Claim(incarnation="w", number=number, kinds=kinds, queues=("a", "b"), limit=1, lease=timedelta(1))
+        assert store.claim(claim).leases
+    counted = """
+        SELECT custom_plans, generic_plans
+        FROM pg_prepared_statements
+        WHERE statement LIKE '%%claim would find%%' OR statement LIKE '%%Claim from the only lane%%'
+    """
+    plans = store._connections.run(lambda connection: connection.execute(counted).fetchall())
     store.close()
     # PostgreSQL always plans the first five for their values.
-    assert plans == (5, 15)
+    assert plans == [(5, 15), (5, 15)]
+
+
+def test_a_claim_from_one_lane_commits_asynchronously_and_locks_no_more_than_it_takes(server: PostgresServer) -> None:
+    database = server.fresh_database("lane")
+    store = PostgresStore(database)
+    store.migrate()
+    store.enqueue([NewJob(id=f"job-{n}", kind="mine", arguments="{}") for n in range(3)])
+    claim = Claim(incarnation="w", number=1, kinds=("mine",), limit=1, lease=timedelta(hours=1))
+    with held(database) as connection:
+        assert len(on(store, connection.begin()).claim(claim).leases) == 1
+        assert connection.execute("SHOW synchronous_commit").fetchone() == ("off",)
+        assert len(store.claim(replace(claim, incarnation="other", limit=9)).leases) == 2
+    store.close()

@@ -287,7 +287,7 @@ class TestLog(Bench):
         rest = read_stream(self.store, wanted, after=page.position)
         assert [event.job for event in rest][1:] == [later] and len(rest) == 2
 
-    def test_events_that_are_deleted_while_a_page_is_read_are_told(self) -> None:
+    def test_events_deleted_while_a_page_is_read_are_reported(self) -> None:
         self.in_state(State.SUCCEEDED)
         self.advance(MINUTE)
         read = self.store._events._read
@@ -307,12 +307,12 @@ class TestLog(Bench):
             self.claim("nothing")
 
 
-# A crash: nothing is on disk that nobody asked to be
+# A crash: only what was asked to be on disk is there
 
 
 @pytest.fixture(scope="module")
 def fragile() -> Iterator[PostgresServer]:
-    """A server in which nobody but its log writer writes asynchronous commits to disk."""
+    """A server in which only its log writer writes asynchronous commits to disk."""
     with postgres_server(wal_writer_flush_after="1GB", bgwriter_delay="10s", autovacuum="off") as server:
         yield server
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -54,7 +55,7 @@ def enqueue(store: PostgresStore) -> object:
 
 @pytest.fixture
 def locked(server: PostgresServer) -> str:
-    """A user with a password, and the place where he must give it."""
+    """A user with a password, and the address where it is needed."""
     rules = server.folder / "data" / "pg_hba.conf"
     rule = "host all locked 127.0.0.1/32 scram-sha-256\n"
     if not rules.read_text().startswith(rule):
@@ -129,7 +130,7 @@ def test_a_missing_permission_is_named(server: PostgresServer, database: str) ->
     assert is_one_sentence(error)
     assert "lacks a permission: permission denied for table mulligan_jobs" in str(error)
     store = PostgresStore(server.url("suite", user="reader"))
-    assert store.counts() is not None, "whoever may look can look"
+    assert store.counts() is not None, "a reader can still read"
     store.close()
 
 
@@ -263,6 +264,22 @@ def test_a_storm_sends_fewer_than_two_hundred_hints_a_second_and_its_last_job_is
     notifier.close()
 
 
+def test_callers_go_on_sending_hints_while_the_thread_waits_for_a_connection() -> None:
+    free = threading.Event()
+    notifier = Notifier(SimpleNamespace(run=lambda _work: free.wait(SOON), is_inherited=False))  # type: ignore[arg-type]
+    begin, sent = time.monotonic(), 0
+    while time.monotonic() - begin < 0.5:
+        if notifier.take():
+            sent += 1
+        else:
+            notifier.hint()
+            # The thread takes the hint, and is stuck with it.
+            time.sleep(0.001)
+    free.set()
+    notifier.close()
+    assert sent >= BURST + PER_SECOND * 0.5 / 2
+
+
 def test_a_hint_is_sent_though_the_program_ends_right_after_it() -> None:
     for _ in range(200):
         sent = Sent()
@@ -275,7 +292,7 @@ def test_a_hint_is_sent_though_the_program_ends_right_after_it() -> None:
         assert sent.times
 
 
-def test_another_process_hears_of_a_job(database: str) -> None:
+def test_another_process_is_notified_of_a_job(database: str) -> None:
     store = PostgresStore(emptied(database))
     with psycopg.connect(database, autocommit=True) as listener:
         listener.execute("LISTEN mulligan")
@@ -286,10 +303,12 @@ def test_another_process_hears_of_a_job(database: str) -> None:
 
 
 def test_a_job_that_another_statement_has_to_store_is_announced_too(database: str) -> None:
-    with closing(PostgresStore(emptied(database))) as store, psycopg.connect(database, autocommit=True) as listener:
+    with closing(PostgresStore(emptied(database))) as store:
         for number in range(2):
             # The second call finds that the id exists, after its NOTIFY was sent.
             store.enqueue([NewJob(id="job", kind="send", arguments=f"[{number}]")])
+    # The first store has sent all its hints when it is closed.
+    with closing(PostgresStore(database)) as store, psycopg.connect(database, autocommit=True) as listener:
         listener.execute("LISTEN mulligan")
         store.enqueue([NewJob(id="keyed", kind="send", arguments="{}", dedupe_key="key")])
         assert len(list(listener.notifies(timeout=SOON, stop_after=1))) == 1

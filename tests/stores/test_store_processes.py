@@ -140,7 +140,7 @@ def test_processes_that_all_write_heavily_lose_and_double_nothing(tmp_path: Path
                 store.enqueue([new(f"{place}-{job}")])
                 number += 1
                 for lease in claim(store, f"w{place}", number, limit=2):
-                    # Every third is retried at once, to be run by anybody.
+                    # Every third is retried at once, to be run by any worker.
                     is_first = lease.fence.attempt == 1 and lease.fence.id.endswith("3")
                     decision = Retry(timedelta(0), worker_lost(), {}) if is_first else Succeed('"done"')
                     assert store.settle([Outcome(lease, decision)]) == [Settled.ACCEPTED]

@@ -95,7 +95,7 @@ def test_processes_together_never_probe_more_than_there_are_permits(place: tuple
         """,
     )
     assert [answer for answer in answers if not isinstance(answer, int)] == []
-    # Every job was claimed once, and has the epoch of then: what was claimed in one epoch was allowed in one probing.
+    # Every job was claimed once, and has the epoch of its claim: a probing allows what one epoch claimed.
     probes = [number for epoch, number in claimed_by_epoch(place) if epoch > 0]
     assert sum(probes) == sum(answers)
     assert len(probes) >= 5

@@ -12,6 +12,7 @@ import pytest
 from mulligan.records.finding import Check, Finding, Level, Limits
 from mulligan.store.sqlite import SqliteStore, health
 from mulligan.store.sqlite.session import sqlite3 as driver
+from new_database import every_migration
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -66,6 +67,44 @@ def test_the_file_system_of_a_real_file_is_known(tmp_path: Path) -> None:
     table = health.mount_table()
     finding = health.file_system(tmp_path / "jobs.db", table)
     assert (finding.level, "unknown" in finding.found) == (Level.OK, table == "")
+
+
+@pytest.mark.parametrize(
+    ("folder", "file", "expected"),
+    [
+        (0o755, 0o640, Level.OK),
+        (0o755, 0o664, Level.WARNING),
+        (0o755, 0o606, Level.PROBLEM),
+        (0o777, 0o640, Level.PROBLEM),
+        (0o1777, 0o640, Level.OK),
+        (0o700, 0o666, Level.OK),
+    ],
+    ids=lambda value: f"{value:o}" if isinstance(value, int) else value,
+)
+def test_a_file_that_every_user_can_use_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: int, file: int, expected: Level
+) -> None:
+    path = tmp_path / "open" / "jobs.db"
+    path.parent.mkdir()
+    path.touch()
+    path.chmod(file)
+    path.parent.chmod(folder)
+    # The folders of the tests are closed to other users.
+    monkeypatch.setattr(type(path), "parents", property(lambda self: [self.parent, Path("/")]))
+    finding = health.permissions(path)
+    assert (finding.code, finding.level) == (Check.SQLITE_PERMISSIONS, expected)
+    assert (str(path) in finding.remedy) == (expected is not Level.OK)
+
+
+def test_new_files_are_closed_to_other_users(tmp_path: Path) -> None:
+    path, mask = tmp_path / "jobs.db", os.umask(0)
+    try:
+        with every_migration(), closing(SqliteStore(f"sqlite:///{path}")) as store:
+            store.migrate()
+            modes = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
+    finally:
+        os.umask(mask)
+    assert modes == dict.fromkeys(["jobs.db", "jobs.db-wal", "jobs.db-shm", "jobs.db-lock"], 0o660)
 
 
 def test_a_journal_that_is_no_wal_is_a_problem(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from transactions import on
 from conformance.bench import failing, worker
 from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import Move, State
+from mulligan.projections.fold import fold
 from mulligan.records.event import EventFilter
 from mulligan.records.job import NewJob
 from mulligan.records.pause import PauseRequest
@@ -83,6 +84,43 @@ def new(job_id: str, **options: Any) -> NewJob:
     return NewJob(id=job_id, kind="mine", arguments="{}", **options)
 
 
+# Other failure groups, jobs in them, and other minutes.
+GROUPS = """
+WITH RECURSIVE number (n) AS (
+    SELECT :first UNION ALL SELECT n + 1 FROM number WHERE n < :last
+)
+INSERT INTO mulligan_groups (
+    id, scope, kind, code, error_class, title, first_seen_at, last_seen_at, failures, cost, heat, document
+)
+SELECT 'other-' || (n / 2), CASE WHEN n % 2 THEN '' ELSE '/acme' END, 'other', 'OFF', 'final', 'Off.', n, n, 1, 0, 1,
+    '{}'
+FROM number
+"""
+FAILING = """
+WITH RECURSIVE number (n) AS (
+    SELECT :first UNION ALL SELECT n + 1 FROM number WHERE n < :last
+)
+INSERT INTO mulligan_failing (job, error_group, owner, code, since, last_at, is_failed)
+SELECT 'other-' || n, 'other-' || (n / 2), '', 'OFF', n, n, 1
+FROM number
+"""
+MINUTES = """
+WITH RECURSIVE number (n) AS (
+    SELECT :first UNION ALL SELECT n + 1 FROM number WHERE n < :last
+)
+INSERT INTO mulligan_statistics (
+    span, at, kind, owner, service, outcome, code, attempt, is_other, number, seconds, cost, histogram
+)
+SELECT 60, n * 60000000, 'other', '', '', 'failed', 'OFF', 1, 0, 1, 1, 0, '[]'
+FROM number
+"""
+
+
+def fold_page(store: SqliteStore) -> None:
+    page = store.next_entries(limit=50)
+    assert store.apply_folded(page, fold(page.entries))
+
+
 def fair(number: int, **options: Any) -> list[NewJob]:
     return [new(f"fair-{n}", owner=f"owner-{n}", queue="fair", weight=1.0, **options) for n in range(number)]
 
@@ -119,7 +157,7 @@ def test_fifty_times_as_many_other_jobs_change_nothing_for_any_operation() -> No
     store.enqueue([new(f"queued-{n}", dedupe_key=f"held-{n}") for n in range(30)])
     store.enqueue([new(f"due-{n}", delay=timedelta(microseconds=1)) for n in range(5)])
     store.enqueue(fair(1))
-    # So long ago that it would be forgotten, had nobody jobs waiting.
+    # So long ago that it would be forgotten, if no owner had jobs waiting.
     store._database.write(lambda db: db.execute("UPDATE mulligan_turns SET rank = 1"))
     # Half of the others that wait are due, and held by this.
     store.pause(PauseRequest(id="p", what="duty", name="retry"))
@@ -144,12 +182,13 @@ def test_fifty_times_as_many_other_jobs_change_nothing_for_any_operation() -> No
         "count the newest": lambda db: db.execute(SQL["newest"], {"state": "failed", "count": 50}).fetchone(),
         "purge": lambda db: on(store, db).purge(purge),
         "read the newest events": lambda db: on(store, db).stream(EventFilter(), after=last, limit=50),
+        "fold a page of the log": lambda db: fold_page(on(store, db)),
         "read events after an old place": lambda db: on(store, db).stream(EventFilter(), after=4, limit=50),
     }
     steps: dict[int, dict[str, int]] = {}
     made = 0
     for size in (FEW, MANY):
-        for statement in (OTHERS, EVENTS, SHARES, BUCKETS):
+        for statement in (OTHERS, EVENTS, SHARES, BUCKETS, GROUPS, FAILING, MINUTES):
             values = {"first": made + 1, "last": size}
             store._database.write(lambda db, statement=statement, values=values: db.execute(statement, values))
         made = size

@@ -62,7 +62,7 @@ def test_a_write_gives_up_in_time_and_names_the_holder_of_the_lock(path: Path, *
 
 
 def test_a_write_goes_on_as_soon_as_the_lock_is_free(path: Path) -> None:
-    """Also for a store that once gave up, and its lock is nobody else's while it writes."""
+    """Also for a store that once gave up, and no other process holds the lock while it writes."""
     with (
         closing(SqliteStore(f"sqlite:///{path}", timeout=SHORT)) as impatient,
         held(path),

@@ -50,7 +50,7 @@ class Bench:
         return self.store.move(Request(id=str(next(self._numbers)), move=move, job=job_id))
 
     def damage(self, job_id: str, **values: Any) -> None:
-        """What somebody might do with the sqlite3 shell."""
+        """What a person might do with the sqlite3 shell."""
         settings = ", ".join(f"{name} = :{name}" for name in values)
         with closing(sqlite3.connect(self.path, isolation_level=None)) as shell:
             shell.execute("PRAGMA ignore_check_constraints = 1")
@@ -193,7 +193,7 @@ TRY_TO_USE = """
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that everybody can reach: pytest's own is closed to others."""
+    """A folder that every user can reach: pytest's own is closed to others."""
     with tempfile.TemporaryDirectory(prefix="mulligan-test-") as name:
         folder = Path(name)
         folder.chmod(0o777)
@@ -251,7 +251,7 @@ EXAMINE = """
     [(0o444, 0o777), (0o444, 0o555), (0o666, 0o555)],
     ids=["the file", "file and folder", "the folder"],
 )
-def test_the_doctor_of_a_user_who_may_only_read_says_that_and_nothing_else(
+def test_the_doctor_of_a_user_with_read_permission_only_reports_just_that(
     open_folder: Path, file_mode: int, folder_mode: int, *, has_lock: bool
 ) -> None:
     path = open_folder / "jobs.db"
@@ -262,7 +262,9 @@ def test_the_doctor_of_a_user_who_may_only_read_says_that_and_nothing_else(
     if not has_lock:
         lock.unlink()
     open_folder.chmod(folder_mode)
-    (problem,) = in_a_child(EXAMINE, path).splitlines()
+    problem, *others = in_a_child(EXAMINE, path).splitlines()
+    # The test opens the file, or its folder, to that user by opening it to all.
+    assert all(each.startswith("sqlite.permissions ") for each in others)
     assert problem.startswith(f"sqlite.lock this user may not write to {path}: ")
     assert "jobs can be read" in problem
     assert "give this user write access to the file and its folder" in problem
@@ -275,7 +277,7 @@ def in_a_child(code: str, *arguments: object) -> str:
     return ended.stdout.strip()
 
 
-# Rows damaged by hand
+# Rows damaged manually
 
 # Columns that cannot be read any more: the row is named, the others are not touched.
 UNREADABLE: list[dict[str, Any]] = [
@@ -460,7 +462,7 @@ def test_a_waiting_row_with_a_lease_is_no_lease(bench: Bench, values: dict[str, 
     bench.enqueue("bad", delay=MINUTE)
     bench.enqueue("good", delay=MINUTE)
     bench.damage("bad", **values)
-    assert bench.store.overdue(besides="nobody", limit=10) == []
+    assert bench.store.overdue(besides="no worker", limit=10) == []
     bench.clock.advance(MINUTE)
     assert ids(bench.claim()) == ["good"]
     assert bench.store.job("bad").error_code == "UNSTORABLE"

@@ -11,6 +11,7 @@ import psycopg
 
 from mulligan.records.job import NewJob
 from mulligan.store.postgres import PostgresStore
+from mulligan.store.postgres.bounded import BoundedConnection
 from mulligan.store.postgres.session import PostgresSession
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ class Held:
     """Given to a store in place of its connection, it leaves every transaction open."""
 
     def __init__(self, url: str) -> None:
-        self._connection = psycopg.connect(url, autocommit=True, application_name="held")
+        self._connection = BoundedConnection.connect(url, autocommit=True, application_name="held")
 
     def execute(self, statement: str, *values: Any) -> Any:
         return None if statement == "COMMIT" else self._connection.execute(statement.encode(), *values)
@@ -29,6 +30,10 @@ class Held:
     def pipeline(self) -> Any:
         """Statements that would be one transaction by themselves."""
         return self.begin()._connection.pipeline()
+
+    def cursor(self, **options: Any) -> Any:
+        """A statement that would be a transaction by itself."""
+        return self.begin()._connection.cursor(**options)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
@@ -43,11 +48,13 @@ class Held:
 
     def rollback(self) -> None:
         self._connection.execute("ROLLBACK")
+        # psycopg has made the server forget all statements.
+        self._connection.prepared.clear()
 
 
 @contextlib.contextmanager
 def held(url: str) -> Iterator[Any]:
-    """A transaction of somebody else, open until `commit` or the end of the block."""
+    """A transaction of another program, open until `commit` or the end of the block."""
     opened = Held(url)
     try:
         yield opened
@@ -74,7 +81,7 @@ def meanwhile(call: Callable[[], T]) -> Iterator["Future[T]"]:
 
 
 def until_blocked(url: str, number: int = 1) -> None:
-    """Wait until so many sessions of the store wait for somebody's lock."""
+    """Wait until so many sessions of the store wait for a lock."""
     blocked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'mulligan' AND wait_event_type = 'Lock'"
     tick = threading.Event()
     with psycopg.connect(url, autocommit=True) as connection:
@@ -82,7 +89,7 @@ def until_blocked(url: str, number: int = 1) -> None:
             if connection.execute(blocked).fetchone() == (number,):
                 return
             tick.wait(0.005)
-    raise AssertionError("nobody waits for a lock")
+    raise AssertionError("no session waits for a lock")
 
 
 class OneConnection:

@@ -84,8 +84,14 @@ class Calls:
         return call
 
     def _record(self, frame: FrameType, event: str, _argument: Any) -> None:
-        if self._is_recording and event == "call":
+        if self._is_recording and event == "call" and not _is_resumed(frame):
             self.codes[frame.f_code] = None
+
+
+def _is_resumed(frame: FrameType) -> bool:
+    """Whether a coroutine or generator goes on, such as the one that waits for the whole run of a worker: it was called
+    before. The argument of RESUME is 0 at the start of a function."""
+    return bool(frame.f_code.co_code[frame.f_lasti + 1] & 3)
 
 
 def _module(code: CodeType) -> str | None:

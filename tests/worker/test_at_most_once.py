@@ -118,7 +118,7 @@ class Forgetful(SqliteStore):
     def settle(self, outcomes: Any) -> Any:
         self.failed += 1
         if self.failed <= 2:
-            raise RuntimeError("a fault nobody thought of")
+            raise RuntimeError("an unexpected fault")
         return super().settle(outcomes)
 
 

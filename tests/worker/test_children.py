@@ -477,7 +477,7 @@ def test_a_memory_limit_isolates(tmp_path: Path) -> None:
 
 
 def test_a_child_releases_a_job_of_another_version(app: App) -> None:
-    (job,) = app.store.enqueue([NewJob(id=app.client.ids(), kind="segfaults", arguments='{"region":"us"}')])
+    (job,) = app.store.enqueue([NewJob(id=app.wiring.new_id(), kind="segfaults", arguments='{"region":"us"}')])
     app.run_until_idle(timeout="60s")
     found = app.job(job.id)
     assert (found.state, found.waiting_for, found.crashes) == (State.WAITING, "another version", 0)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from modules_of_a_failure import modules_of_a_failure
 
-MOST_OF_THE_STORE = 17
-MOST_BESIDE_THE_STORE = 32
+MOST_OF_THE_STORE = 18
+MOST_BESIDE_THE_STORE = 31
 
 
 def test_a_failing_job_goes_through_few_modules(tmp_path: Path) -> None:

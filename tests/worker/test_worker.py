@@ -132,7 +132,7 @@ POISON: dict[str, Callable[[], None]] = {
     "a stop iteration": _raise(StopIteration("value")),
     "a cancellation of its own": _raise(asyncio.CancelledError()),
     "a generator's exit": _raise(GeneratorExit()),
-    "an exception that interrupts whoever looks at it": _raise(Interrupting()),
+    "an exception that interrupts its reader": _raise(Interrupting()),
     "a group": _raise(BaseExceptionGroup("many", [ValueError("a"), Mute()])),
     "surrogates and zeros": _raise(ValueError("a\ud800b\0c")),
 }
@@ -263,7 +263,7 @@ def test_a_running_job_that_is_cancelled_stops_and_is_cancelled(tmp_path: Path, 
         assert types == ["job.enqueued", "job.started", "job.cancel_requested", "job.cancelled"]
 
 
-def test_a_success_before_the_worker_hears_of_the_cancellation_wins(app: App) -> None:
+def test_a_success_before_the_worker_learns_of_the_cancellation_wins(app: App) -> None:
     @app.task
     async def quick_one() -> str:
         await asyncio.to_thread(app.cancel, attempt().job.id)
@@ -528,6 +528,8 @@ def test_a_worker_process_switches_threads_sooner(tmp_path: Path) -> None:
 
 
 def test_a_worker_process_collects_garbage_less_often(tmp_path: Path) -> None:
+    # Those that pytest has collected are frozen, and a process with frozen objects keeps them.
+    gc.unfreeze()
     usual, frozen = gc.get_threshold(), gc.get_freeze_count()
     with quick(tmp_path) as app:
 
@@ -542,6 +544,7 @@ def test_a_worker_process_collects_garbage_less_often(tmp_path: Path) -> None:
         assert threshold > usual[0]
         assert kept > frozen
     assert (gc.get_threshold(), gc.get_freeze_count()) == (usual, frozen)
+    gc.freeze()
 
 
 class Knot:
@@ -827,11 +830,11 @@ def test_a_worker_whose_app_was_closed_raises_store_closed(app: App, monkeypatch
 def test_a_worker_whose_app_was_closed_counts_the_outcomes_it_could_not_store(
     app: App, caplog: pytest.LogCaptureFixture
 ) -> None:
-    everybody = threading.Barrier(3, action=app.close)
+    all_threads = threading.Barrier(3, action=app.close)
 
     @app.task
     def closing() -> None:
-        everybody.wait(30)
+        all_threads.wait(30)
 
     app.enqueue_many(closing.bind() for _ in range(3))
     began = time.monotonic()

@@ -57,7 +57,7 @@ def test_each_decision_has_its_level_and_sentence(
     assert said in record.getMessage()
 
 
-def test_a_first_success_is_told_to_those_who_debug(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_first_success_is_logged_at_debug(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "mulligan.worker")
     log_decision(outcome(Succeed(None), attempt=1))
     assert [record.levelno for record in caplog.records] == [logging.DEBUG]

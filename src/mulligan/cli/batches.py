@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from mulligan.cli.opening import open_existing
+from mulligan.cli.opening import open_either
 from mulligan.cli.options import (
     ACTOR,
     OWNER,
@@ -54,7 +54,7 @@ def list_batches(
     shared: SharedOptions, *, state: str | None, owner: str | None, limit: int, cursor: str | None
 ) -> None:
     """List batches, newest first."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         with suppress(BatchNotFound):
             cursor = cursor and app.find_id("batch", cursor)
         found = app.batches(state=state, owner=owner, limit=limit, cursor=cursor)
@@ -85,7 +85,7 @@ def _about(batch: Batch, now: datetime) -> str:
 @pass_shared
 def show_one(shared: SharedOptions, *, batch_id: str) -> None:
     """Show one batch in detail."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         batch = app.find_batch(app.find_id("batch", batch_id))
     _print_batch(shared, batch)
 
@@ -97,7 +97,7 @@ def show_one(shared: SharedOptions, *, batch_id: str) -> None:
 @pass_shared
 def publish(shared: SharedOptions, /, *, batch_id: str, **sign: Any) -> None:
     """Let the members of a draft run. Idempotent."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         batch = app.publish_batch(app.find_id("batch", batch_id), **sign)
     _print_batch(shared, batch)
 
@@ -109,7 +109,7 @@ def publish(shared: SharedOptions, /, *, batch_id: str, **sign: Any) -> None:
 @pass_shared
 def retry(shared: SharedOptions, /, *, batch_id: str, with_cancelled: bool, **sign: Any) -> None:
     """Retry all failed members in one step."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         done = app.retry_batch(app.find_id("batch", batch_id), cancelled=with_cancelled, **sign)
     skipped = f", {len(done.skipped):,} skipped" if done.skipped else ""
     show(
@@ -126,7 +126,7 @@ def retry(shared: SharedOptions, /, *, batch_id: str, with_cancelled: bool, **si
 @pass_shared
 def cancel(shared: SharedOptions, /, *, batch_id: str, **sign: Any) -> None:
     """Cancel all members that are not over."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         batch = app.cancel_batch(app.find_id("batch", batch_id), **sign)
     _print_batch(shared, batch)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from mulligan.cli.opening import open_for_watching
+from mulligan.cli.opening import open_either
 from mulligan.cli.options import (
     Function,
     Group,
@@ -71,6 +71,6 @@ def _run(shared: SharedOptions, verb: str, *, preview: bool, is_sure: bool, is_f
     selected = {field.name: options.pop(field.name) for field in fields(JobFilter) if field.name in options}
     if all(value is None for value in selected.values()):
         raise click.UsageError("select jobs: --kind, --owner, --id …, or --state for all in a state; see --help")
-    with open_for_watching(shared) as app:
+    with open_either(shared, watches=True) as app:
         start = partial(app.bulk, verb, job_filter(app, selected), **options)
         run_operation(shared, app, start, preview=preview, is_sure=is_sure, is_followed=is_followed)

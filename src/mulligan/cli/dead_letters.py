@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from mulligan.cli.opening import open_existing
+from mulligan.cli.opening import open_either
 from mulligan.cli.options import CliCommand, SharedOptions, filter_options, job_filter, pass_shared, signed
 from mulligan.cli.output import echo, print_json, print_json_line, print_table
 from mulligan.cli.parameters import duration
@@ -22,7 +22,7 @@ from mulligan.values.text import safe
 @pass_shared
 def export(shared: SharedOptions, /, *, with_events: bool, ids_only: bool, **wanted: Any) -> None:
     """Write jobs as JSON lines. One object for each job, newest first: mulligan jobs export --state failed > file."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         for exported in app.export(job_filter(app, wanted), events=with_events):
             if ids_only:
                 echo(safe(exported.job.id))
@@ -49,7 +49,7 @@ def purge(
     **wanted: Any,
 ) -> None:
     """Delete jobs that are over, with their history. Jobs with a dedupe key in force, or in an open batch, stay."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         filter_ = job_filter(app, wanted)
         sign = {"actor": actor, "reason": reason, "request_id": request_id}
         done = app.purge(filter_, older_than=older_than, dry_run=not is_real, **sign)

@@ -16,6 +16,9 @@ from mulligan.values.duration import describe
 
 HEADINGS = ("Duty", "Every", "Limit", "Last", "Did", "Next", "About")
 
+# What a manual run says that it did; others have moved jobs.
+DONE = {"prune": ("job", "deleted"), "project": ("event", "counted")}
+
 
 @click.group("duties", cls=Group, invoke_without_command=True)
 @without_subcommand
@@ -63,8 +66,8 @@ def run(shared: SharedOptions, /, *, name: str, **sign: Any) -> None:
     """Run a duty once in this process. Also while it is paused; reclaim settles stuck jobs as timed out."""
     with open_for_watching(shared) as app:
         done = app.run_duty(name, **sign)
-    did = "deleted" if done.duty == "prune" else "moved"
-    show(shared, document_of(done), f"{done.duty} ran here: {counted(done.did, 'job')} {did}.")
+    what, did = DONE.get(done.duty, ("job", "moved"))
+    show(shared, document_of(done), f"{done.duty} ran here: {counted(done.did, what)} {did}.")
 
 
 add_pause_commands(duties, "duty", "Pause a duty in all workers, for a while or until resumed.")

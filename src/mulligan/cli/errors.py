@@ -9,8 +9,13 @@ from mulligan.cli.options import SharedOptions
 from mulligan.errors import (
     BatchNotFound,
     ConfigurationError,
+    DeliveryNotFound,
+    GroupNotFound,
+    HookNotFound,
     JobNotFound,
+    KeyNotFound,
     RedriveNotFound,
+    SubscriptionNotFound,
     UnknownDuty,
     UnknownIntake,
     UnknownKind,
@@ -55,7 +60,11 @@ def _ending(error: Exception) -> type[CommandFailed]:
     match error:
         case JobNotFound() | BatchNotFound() | RedriveNotFound() | UnknownKind() | UnknownDuty() | UnknownSchedule():
             return NotFound
-        case UnknownService() | UnknownQueue() | UnknownIntake() | UnknownProjection():
+        case (
+            KeyNotFound() | GroupNotFound() | UnknownService() | UnknownQueue() | UnknownIntake() | UnknownProjection()
+        ):
+            return NotFound
+        case SubscriptionNotFound() | DeliveryNotFound() | HookNotFound():
             return NotFound
         case ConfigurationError() | ValueError():
             return WrongUsage

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mulligan.app import App
-from mulligan.cli.opening import open_existing, open_for_watching
+from mulligan.cli.opening import open_either
 from mulligan.cli.options import KIND, OWNER, CliCommand, SharedOptions, pass_shared
 from mulligan.cli.output import echo, print_json_line, show_table, watch
 from mulligan.cli.parameters import text
@@ -51,7 +51,7 @@ Read = Callable[..., EventPage]
 @pass_shared
 def events(shared: SharedOptions, /, *, follow: bool, after: int | None, limit: int | None, **wanted: Any) -> None:
     """Show the event log, oldest first. With --follow, --json prints one object a line."""
-    with open_for_watching(shared) if follow else open_existing(shared) as app:
+    with open_either(shared, watches=follow) as app:
         read = partial(app.stream, **_complete(app, wanted))
         if wanted["job"]:
             after = after or 0

@@ -9,7 +9,7 @@ import click
 
 from mulligan.cli.dead_letters import export, purge
 from mulligan.cli.moves import add_moves
-from mulligan.cli.opening import open_existing
+from mulligan.cli.opening import open_either
 from mulligan.cli.options import (
     Group,
     SharedOptions,
@@ -65,7 +65,7 @@ jobs.add_command(last_failures)
 @pass_shared
 def list_jobs(shared: SharedOptions, /, *, limit: int, cursor: str | None, **wanted: Any) -> None:
     """List jobs, newest first."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         page = app.jobs(job_filter(app, wanted), limit=limit, cursor=cursor)
         blocked = app.blocked_by(page.jobs)
     if shared.as_json:
@@ -105,7 +105,7 @@ def counts(shared: SharedOptions, /, *, by: str, **wanted: Any) -> None:
     At most 10,000 jobs of each state are read. If there are more, the numbers are marked with a plus sign: they may be
     higher.
     """
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         found = app.counts(job_filter(app, wanted), by=by)
     more = "+" if found.at_least else ""
     rows = [(name, f"{number:,}{more}") for name, number in [*found.groups.items(), ("", found.total)]]
@@ -120,7 +120,7 @@ def counts(shared: SharedOptions, /, *, by: str, **wanted: Any) -> None:
 @pass_shared
 def show(shared: SharedOptions, job_id: str, *, detail: bool) -> None:
     """Show one job in detail."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         job = app.job(app.find_id("job", job_id))
         events, blocked = app.events(job.id, limit=HISTORY), app.blocked_by([job])
     if shared.as_json:
@@ -175,7 +175,7 @@ def _print_detail(job: Job[Any], events: list[Event], *, wanted: bool = False) -
 @pass_shared
 def explain(shared: SharedOptions, job_id: str, *, for_owner: bool) -> None:
     """Explain what happened to a job and what comes next."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         explanation = app.explain(app.find_id("job", job_id), for_owner=for_owner)
         job = explanation.job
         events = app.events(job.id, limit=HISTORY)
@@ -183,6 +183,8 @@ def explain(shared: SharedOptions, job_id: str, *, for_owner: bool) -> None:
         print_json(document_of(explanation))
         return
     echo(f"{safe(job.kind)} {safe(job.id)} {state_phrase(job.state)}.")
+    if explanation.trace_id:
+        echo(f"Its trace is {safe(explanation.trace_id)}.")
     for heading, found in (("What happened", explanation.happened), ("What comes next", explanation.next)):
         print_heading(heading)
         for sentence in found:

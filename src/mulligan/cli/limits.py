@@ -17,21 +17,21 @@ from mulligan.values.text import safe
 def limits(shared: SharedOptions, *, owner: str | None) -> None:
     """List the concurrency limits in force. Shows how many slots each has, and how many are taken."""
     with open_existing(shared) as app:
-        found, everybody = app.limits(owner=owner), app.default_owner_limit()
+        found, default = app.limits(owner=owner), app.default_owner_limit()
         spending = None if owner is None else app.spending(owner)
     document: Document = {"limits": [document_of(limit) for limit in found]}
     if owner is not None:
         document["spending"] = spending and document_of(spending)
     rows = [(limit.what, limit.name, f"{limit.taken:,}", f"{limit.most:,}") for limit in found]
-    show_table(shared, document, ("Limit", "Name", "Taken", "Of"), rows, empty=_no_limits(everybody))
+    show_table(shared, document, ("Limit", "Name", "Taken", "Of"), rows, empty=_no_limits(default))
     if owner is not None and not shared.as_json:
         echo(safe(_spent(owner, spending)))
 
 
-def _no_limits(everybody: int | None) -> str:
-    if everybody is None:
+def _no_limits(default: int | None) -> str:
+    if default is None:
         return "No limits. Workers store the limits of their app when they claim jobs."
-    return f"No named limits; each owner has {everybody:,} slots. One owner: mulligan limits --owner NAME"
+    return f"No named limits; each owner has {default:,} slots. One owner: mulligan limits --owner NAME"
 
 
 def _spent(owner: str, spent: SpendingRecord | None) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from mulligan.cli.errors import NotNow, command_error
-from mulligan.cli.opening import open_existing
+from mulligan.cli.opening import open_either
 from mulligan.cli.options import CliCommand, SharedOptions, pass_shared, signed
 from mulligan.cli.output import echo, print_json
 from mulligan.cli.parameters import duration, text
@@ -89,7 +89,7 @@ def _move_all(shared: SharedOptions, job_ids: list[str], verb: str, options: dic
     moved: dict[str, Job[Any]] = {}
     failed: dict[str, MulliganError] = {}
     request_id = options.pop("request_id")
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         for job_id in job_ids:
             try:
                 whole = app.find_id("job", job_id)

@@ -1,8 +1,10 @@
-"""Open the app and the database that a command works with."""
+"""Open the app and the database, or the server, that a command works with."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from mulligan.app import App
 from mulligan.cli.loading import load_app
@@ -11,11 +13,17 @@ from mulligan.errors import ConfigurationError, MulliganError, StoreUnavailable,
 from mulligan.settings import Settings, load
 
 EMPTY = "sqlite:///:memory:"
+NOT_BY_SERVER = (
+    "this command needs the database and cannot use a server: "
+    "leave out --server and MULLIGAN_SERVER, or name the database with --database URL or --app MODULE:APP"
+)
 
 
 @contextmanager
 def open_app(shared: SharedOptions, *, needs_tasks: bool = False) -> Iterator[App]:
     """Open the named app, or one without tasks unless they are needed. A missing database is created."""
+    if find_server(shared):
+        raise ConfigurationError(NOT_BY_SERVER)
     name = app_name(shared)
     if needs_tasks and not name:
         raise ConfigurationError("this needs an app: name it with --app MODULE:APP or MULLIGAN_APP")
@@ -50,6 +58,28 @@ def open_for_watching(shared: SharedOptions) -> Iterator[App]:
         if not app.has_database:
             raise _no_database(shared, app)
         yield app
+
+
+@contextmanager
+def open_either(shared: SharedOptions, *, watches: bool = False, needs_tasks: bool = False) -> Iterator[Any]:
+    """Open the server if one is named, else the existing database. Both have the same verbs."""
+    if server := find_server(shared):
+        from mulligan.client import Client
+
+        with Client(server, key=shared.key or os.environ.get("MULLIGAN_KEY")) as client:
+            yield client
+        return
+    with open_for_watching(shared) if watches else open_existing(shared, needs_tasks=needs_tasks) as app:
+        yield app
+
+
+def find_server(shared: SharedOptions) -> str | None:
+    """The server, from the command line or the environment. What the command line names comes first."""
+    if shared.server and (shared.database or shared.app):
+        raise ConfigurationError("name either a server or a database: --server cannot be used with --database or --app")
+    if shared.database or shared.app:
+        return None
+    return shared.server or os.environ.get("MULLIGAN_SERVER") or None
 
 
 def app_name(shared: SharedOptions) -> str | None:

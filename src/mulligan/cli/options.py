@@ -1,7 +1,7 @@
 """The options of several commands, each declared once."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +22,12 @@ Decorator = Callable[[Function], Function]
 
 @dataclass(slots=True)
 class SharedOptions:
-    """The options of every command, before or after its name: app, database, output format."""
+    """The options of every command, before or after its name: app, database or server, output format."""
 
     app: str | None = None
     database: str | None = None
+    server: str | None = None
+    key: str | None = field(default=None, repr=False)
     as_json: bool = False
 
 
@@ -46,6 +48,16 @@ SHARED = (
         ["--database"],
         metavar="URL",
         help="The database, such as sqlite:///jobs.db.  [env: MULLIGAN_DATABASE_URL]",
+    ),
+    _shared(
+        ["--server"],
+        metavar="URL",
+        help="A server to use instead of a database, such as https://jobs.example.org.  [env: MULLIGAN_SERVER]",
+    ),
+    _shared(
+        ["--key"],
+        metavar="KEY",
+        help="The key for the server. Other users of this machine can read command lines.  [env: MULLIGAN_KEY]",
     ),
     _shared(
         ["--json", "as_json"],

@@ -4,6 +4,7 @@ import json
 import os
 import select
 import sys
+import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import click
 from mulligan.app import App
 from mulligan.cli.options import SharedOptions
 from mulligan.explain.words import at
+from mulligan.values.clock import SystemClock
 from mulligan.values.duration import describe
 from mulligan.values.text import safe
 
@@ -122,8 +124,14 @@ def print_heading(text: str) -> None:
     echo(click.style(text, bold=True))
 
 
-def watch(app: App) -> Generator[None, None, None]:
-    """Yield at once and after each change in the store, as long as stdout has a reader."""
+def watch(app: Any) -> Generator[None, None, None]:
+    """Yield at once and after each change in the store, as long as stdout has a reader. A server is asked again and
+    again."""
+    if not isinstance(app, App):
+        while _has_reader():
+            yield
+            time.sleep(LOOK_AGAIN)
+        return
     changes = app.store.changes()
     try:
         while _has_reader():
@@ -131,6 +139,11 @@ def watch(app: App) -> Generator[None, None, None]:
             changes.wait(LOOK_AGAIN)
     finally:
         changes.close()
+
+
+def time_of(app: Any) -> datetime:
+    """The time of the store, or of this machine if a server is used."""
+    return app.store.now() if isinstance(app, App) else SystemClock().now()
 
 
 def _has_reader() -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from mulligan.cli.opening import open_existing, open_for_watching
+from mulligan.cli.opening import open_either
 from mulligan.cli.options import (
     CliCommand,
     Group,
@@ -15,7 +15,7 @@ from mulligan.cli.options import (
     signed,
     together,
 )
-from mulligan.cli.output import show, show_table
+from mulligan.cli.output import show, show_table, time_of
 from mulligan.cli.parameters import duration, text
 from mulligan.explain.words import at, quoted, relative
 from mulligan.records.document import document_of
@@ -53,14 +53,14 @@ def _subject(what: str, name: str) -> str:
 
 
 def _pause(shared: SharedOptions, target: dict[str, str], length: timedelta | None, **sign: Any) -> None:
-    with open_for_watching(shared) as app:
+    with open_either(shared, watches=True) as app:
         made = app.pause(length, **target, **sign)
-        now = app.store.now()
+        now = time_of(app)
     show(shared, document_of(made), f"{_subject(made.what, made.name)} is {describe_pause(made, now)}.")
 
 
 def _resume(shared: SharedOptions, target: dict[str, str], **sign: Any) -> None:
-    with open_for_watching(shared) as app:
+    with open_either(shared, watches=True) as app:
         ended = app.resume(**target, **sign)
     ((what, name),) = target.items()
     said = f"{_subject(what, name)} was not paused." if ended is None else f"{_subject(what, ended.name)} is resumed."
@@ -121,9 +121,9 @@ def resume(shared: SharedOptions, /, **options: Any) -> None:
 @pass_shared
 def pauses(shared: SharedOptions) -> None:
     """List the pauses in force: by whom, why, until when."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         found = app.pauses()
-        now = app.store.now()
+        now = time_of(app)
     document = {"pauses": [document_of(pause) for pause in found]}
     rows = [(pause.what, pause.name, relative(pause.since, now), describe_pause(pause, now)) for pause in found]
     show_table(shared, document, ("What", "Name", "Since", "About"), rows, empty="Nothing is paused.")

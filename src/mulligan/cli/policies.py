@@ -1,6 +1,6 @@
 """`mulligan policies`: the retry policies in force, and the file that overrides them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,17 @@ from mulligan.cli.options import Group, SharedOptions, pass_shared
 from mulligan.cli.output import echo, print_heading, print_json, print_table
 from mulligan.cli.parameters import text
 from mulligan.cli.reclassify import reclassify
+from mulligan.console.policies import PolicyFileStatus, other_terms, rule_status
 from mulligan.errors import BadPolicies, ConfigurationError
-from mulligan.explain.words import counted, end_sentence, quoted, times
+from mulligan.explain.words import counted
 from mulligan.failure.packs.installed import Pack
 from mulligan.failure.packs.installed import packs as installed_packs
-from mulligan.failure.policy import RetryPolicy, Row
+from mulligan.failure.policy import Row
 from mulligan.failure.policy import schedule as delays_of
-from mulligan.failure.rule import AnyRule, Rule, name_of
-from mulligan.policies.file import PolicyFile, load
-from mulligan.policies.in_force import InForce
+from mulligan.policies.file import load
 from mulligan.policies.reading import Policies
 from mulligan.policies.unknown_names import Names, UnknownNames, find_unknown_names
 from mulligan.records.document import Document, document_of
-from mulligan.task.task import Task
 from mulligan.values.duration import describe
 from mulligan.values.text import safe
 
@@ -92,46 +90,39 @@ def _find_file(shared: SharedOptions, file: Path | None) -> tuple[Path, Names | 
 def show(shared: SharedOptions, kind: str | None, owner: str) -> None:
     """Show the policy in force. For each task or for one, with the sections of the policies file that set it."""
     with open_app(shared, needs_tasks=True) as app:
-        tasks = [app.tasks[kind]] if kind else list(app.tasks.values())
-        found = [(task, app.judge.in_force(task.name, owner)) for task in tasks]
-        file, unknown = app.policies, find_unknown_names(app.policies.current, app.names())
+        found = app.policies_in_force(kind, of_owner=owner)
     if shared.as_json:
-        documents = [_document(task, standing) | {"owner": owner} for task, standing in found]
-        print_json({"policies": documents, "file": _file_document(file, unknown)})
+        print_json(document_of(found))
         return
-    if not tasks:
+    if not found.policies:
         echo("This app has no tasks. Register one with @app.task")
-    for task, standing in found:
-        echo(click.style(safe(task.name), bold=True))
-        for sentence in [*in_words(standing), *_sources(standing)]:
+    for policy in found.policies:
+        echo(click.style(safe(policy.kind), bold=True))
+        for sentence in [*policy.in_words, *_sources(policy.sources)]:
             echo(f"  {safe(sentence)}")
-    _print_file(file, unknown)
+    _print_file(found.file)
 
 
-def _sources(standing: InForce) -> list[str]:
+def _sources(sources: Mapping[str, str]) -> list[str]:
     sections: dict[str, list[str]] = {}
-    for key, section in standing.sources.items():
+    for key, section in sources.items():
         sections.setdefault(section, []).append(key)
     return [f"Set by the policies file ({section}): {', '.join(keys)}." for section, keys in sections.items()]
 
 
-def _print_file(file: PolicyFile, unknown: UnknownNames) -> None:
-    if file.path is None:
+def _print_file(file: PolicyFileStatus | None) -> None:
+    if file is None:
         return
     echo()
-    if file.problem is not None:
-        echo(safe(f"The policies file is not in force: {file.problem}"))
+    if file.mistakes:
+        echo(safe(f"The policies file is not in force: {BadPolicies(file.path, file.mistakes)}"))
         echo("Running workers keep the previous version.")
     else:
-        echo(safe(f"Version {file.current.version} of {file.path} is in force."))
-    for what, entries in _other_sections(file.current).items():
+        echo(safe(f"Version {file.version} of {file.path} is in force."))
+    for what, entries in (("queue", file.queues), ("service", file.services), ("owner", file.owners)):
         for name, values in entries.items():
-            echo(safe(f"It sets for {what.removesuffix('s')} {name}: {_settings(values)}."))
-    _print_unknown_names(unknown)
-
-
-def _other_sections(found: Policies) -> dict[str, Mapping[str, Mapping[str, Any]]]:
-    return {"queues": found.queues, "services": found.services, "owners": found.quotas}
+            echo(safe(f"It sets for {what} {name}: {_settings(values)}."))
+    _print_unknown_names(UnknownNames(file.unknown_kinds, file.unknown_queues, file.unknown_services))
 
 
 def _settings(values: Mapping[str, Any]) -> str:
@@ -147,14 +138,6 @@ def _unknown_document(unknown: UnknownNames | None) -> Document:
     """Null if no app was named, so that names could not be compared."""
     kinds = ("kinds", "queues", "services")
     return {f"unknown_{what}": None if unknown is None else list(getattr(unknown, what)) for what in kinds}
-
-
-def _file_document(file: PolicyFile, unknown: UnknownNames) -> Document | None:
-    if file.path is None:
-        return None
-    mistakes = list(file.problem.mistakes) if file.problem else []
-    document = {"path": str(file.path), "version": file.current.version, "mistakes": mistakes}
-    return document | _other_sections(file.current) | _unknown_document(unknown)
 
 
 @policies.command("schedule")
@@ -175,7 +158,7 @@ def schedule(shared: SharedOptions, kind: str, owner: str) -> None:
     headings = ("Failure", "Then", "After", "With jitter", "Waited in all")
     print_table(headings, _cut(rows))
     echo("\nA final failure ends it at once.")
-    for sentence in [*_other_terms(standing.policy), *_sources(standing)]:
+    for sentence in [*other_terms(standing.policy), *_sources(standing.sources)]:
         echo(safe(sentence))
 
 
@@ -189,60 +172,15 @@ def packs(shared: SharedOptions) -> None:
     for pack in installed_packs():
         print_heading(safe(f"{pack.name}, from {pack.source}"))
         if pack.problem is None:
-            rules = [_rule_document(rule) for rule in pack.rules]
-            rows = [(rule["name"], rule["code"], rule["class"], rule["when"]) for rule in rules]
+            rules = [rule_status(rule) for rule in pack.rules]
+            rows = [(rule.name, rule.code, rule.error_class, rule.when) for rule in rules]
             print_table(("Rule", "Code", "Class", "When"), rows)
         else:
             echo(safe(f"Not loaded: {pack.problem}"))
 
 
 def _pack_document(pack: Pack) -> Document:
-    return document_of(pack) | {"rules": [_rule_document(rule) for rule in pack.rules]}
-
-
-def _rule_document(rule: AnyRule) -> dict[str, str]:
-    """A function returns its code and class only when it is called."""
-    if not isinstance(rule, Rule):
-        return {"name": name_of(rule), "code": "", "class": "", "when": "decided by the function", "line": ""}
-    document = {"name": rule.name, "code": rule.code, "class": str(rule.error_class)}
-    return document | {"when": rule.describe(), "line": rule.line}
-
-
-def in_words(standing: InForce) -> Iterator[str]:
-    policy = standing.policy
-    yield f"It is tried at most {times(policy.max_attempts)}."
-    if policy.max_attempts > 1:
-        yield f"Between attempts it waits {_backoff(policy)}."
-    yield from _other_terms(policy)
-    yield f"An attempt may take {describe(standing.timeout)}."
-    yield _ends(standing)
-    for rule in standing.rules:
-        line = f", {quoted(rule.line)}" if rule.line else ""
-        yield end_sentence(f"Rule {rule.name} is tried before those of the code: {rule.code}, {rule.error_class}{line}")
-
-
-def _ends(standing: InForce) -> str:
-    crashes, snoozes = standing.policy.max_crashes, standing.policy.max_snoozes
-    if standing.at_most_once:
-        return "It runs at most once: once started, it fails if its worker is lost, its process dies or it is snoozed."
-    return f"It fails at crash {crashes:,} in a row, or if it is snoozed more than {snoozes:,} times."
-
-
-def _backoff(policy: RetryPolicy) -> str:
-    described = getattr(policy.backoff, "describe", None)
-    if callable(described):
-        return str(described())
-    return f"as {getattr(policy.backoff, '__name__', type(policy.backoff).__name__)}() returns"
-
-
-def _other_terms(policy: RetryPolicy) -> Iterator[str]:
-    """The terms of a policy that its delays do not show."""
-    for code, limit in policy.limits.items():
-        yield f"{code} is never retried." if limit == 0 else f"{code} is retried at most {times(limit)}."
-    if policy.deadline is not None:
-        yield f"It must be done within {describe(policy.deadline)} of its enqueue."
-    for window in policy.windows:
-        yield f"Retries run {window.describe()}."
+    return document_of(pack) | {"rules": [document_of(rule_status(rule)) for rule in pack.rules]}
 
 
 def _cut(rows: list[Row]) -> list[tuple[str, ...]]:
@@ -261,21 +199,3 @@ def _range(row: Row) -> str:
     if row.shortest is None or row.longest is None or row.shortest == row.longest:
         return ""
     return f"{describe(row.shortest)} to {describe(row.longest)}"
-
-
-def _document(task: Task[..., Any, Any], standing: InForce) -> Document:
-    policy = standing.policy
-    return document_of(policy) | {
-        "kind": task.name,
-        "aliases": list(task.aliases),
-        "queue": task.queue,
-        "priority": task.priority,
-        "timeout": standing.timeout.total_seconds(),
-        "max_retries": policy.max_attempts - 1,
-        "backoff": _backoff(policy),
-        "windows": [window.describe() for window in policy.windows],
-        "rules": [_rule_document(rule) for rule in standing.rules],
-        "sources": dict(standing.sources),
-        "version": standing.version,
-        "in_words": list(in_words(standing)),
-    }

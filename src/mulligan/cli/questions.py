@@ -2,7 +2,7 @@
 
 import click
 
-from mulligan.cli.opening import open_existing
+from mulligan.cli.opening import open_either
 from mulligan.cli.options import CliCommand, SharedOptions, one_argument, pass_shared
 from mulligan.cli.output import show, show_table
 from mulligan.cli.parameters import text
@@ -23,7 +23,7 @@ def position(shared: SharedOptions, job_id: str) -> None:
 
     Jobs of all queues count, up to 1,000.
     """
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         whole = app.find_id("job", job_id)
         found = app.queue_position(whole)
     at_least = found is not None and found >= MOST_COUNTED
@@ -36,7 +36,7 @@ def position(shared: SharedOptions, job_id: str) -> None:
 @pass_shared
 def last_failures(shared: SharedOptions, *, job_ids: tuple[str, ...]) -> None:
     """Show the last failure of each job."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         found = app.last_failures([app.find_id("job", job_id) for job_id in job_ids])
     now = SystemClock().now()
     document = {"failures": {job_id: document_of(event) for job_id, event in found.items()}}

@@ -11,7 +11,7 @@ import click
 
 from mulligan.app import App
 from mulligan.cli.errors import NotNow
-from mulligan.cli.opening import open_existing, open_for_watching
+from mulligan.cli.opening import open_either
 from mulligan.cli.options import (
     Group,
     SharedOptions,
@@ -83,7 +83,7 @@ def redrive(shared: SharedOptions, /, *, preview: bool, is_sure: bool, is_follow
     selected = {field.name: options.pop(field.name) for field in fields(JobFilter) if field.name in options}
     if not any(value is not None for value in selected.values()):
         raise click.UsageError("select jobs: --kind, --code, --group …, or --state failed for all; see --help")
-    with open_for_watching(shared) as app:
+    with open_either(shared, watches=True) as app:
         wanted = job_filter(app, selected)
         start = partial(app.redrive, wanted, **options)
         run_operation(shared, app, start, preview=preview, is_sure=is_sure, is_followed=is_followed)
@@ -173,7 +173,7 @@ def _begun(app: App, begun: Redrive) -> Iterator[str]:
 @pass_shared
 def list_(shared: SharedOptions, *, limit: int) -> None:
     """List the redrives and bulk operations, newest first. They are kept for 90 days after their end."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         found = app.redrives(limit=limit)
     now = SystemClock().now()
     document = {"redrives": [document_of(one) for one in found]}
@@ -210,7 +210,7 @@ def _request(found: Redrive) -> str:
 @pass_shared
 def show_one(shared: SharedOptions, *, redrive_id: str, is_followed: bool) -> None:
     """Show one redrive: its progress, the skipped jobs, and how the retried jobs ended."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         found = app.redrive_status(app.find_id("redrive", redrive_id))
         if is_followed:
             _follow(shared, app, found)
@@ -226,7 +226,7 @@ def show_one(shared: SharedOptions, *, redrive_id: str, is_followed: bool) -> No
 @pass_shared
 def cancel(shared: SharedOptions, /, *, redrive_id: str, **sign: Any) -> None:
     """Cancel a redrive. Jobs that it has retried stay retried."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         found = app.cancel_redrive(app.find_id("redrive", redrive_id), **sign)
     if str(found.state) != "cancelled":
         raise NotNow("RedriveOver", f"redrive {found.id} cannot be cancelled: it is {found.state}", shared)

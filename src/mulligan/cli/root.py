@@ -17,9 +17,12 @@ from mulligan.values.text import safe
 COMMANDS = {
     "demo": ("mulligan.cli.start_demo:demo", "Watch jobs run, fail, wait, succeed and die."),
     "worker": ("mulligan.cli.worker:worker", "Run jobs until SIGTERM or Ctrl-C."),
+    "serve": ("mulligan.cli.serve:serve", "Serve the HTTP API until SIGTERM or Ctrl-C."),
     "jobs": ("mulligan.cli.jobs:jobs", "Find, explain, retry and cancel jobs."),
     "batches": ("mulligan.cli.batches:batches", "List batches with the counts of their members."),
     "redrive": ("mulligan.cli.redrive:redrive", "Retry many failed jobs at a rate, canaries first."),
+    "failures": ("mulligan.cli.failures:failures", "List failure groups, those that hurt most first."),
+    "stats": ("mulligan.cli.stats:stats", "Show what happened, and whether retries helped."),
     "bulk": ("mulligan.cli.bulk:bulk", "Cancel, snooze or run many jobs at a rate."),
     "owners": ("mulligan.cli.owners:owners", "Owners of jobs."),
     "events": ("mulligan.cli.events:events", "Show the event log, oldest first."),
@@ -36,6 +39,17 @@ COMMANDS = {
     "resume": ("mulligan.cli.pauses:resume", "End a pause."),
     "pauses": ("mulligan.cli.pauses:pauses", "List the pauses in force: by whom, why, until when."),
     "policies": ("mulligan.cli.policies:policies", "Show and check retry policies, reclassify failures."),
+    "subscriptions": (
+        "mulligan.cli.subscriptions:subscriptions",
+        "List, add, test and remove subscriptions to events, by mail and webhook.",
+    ),
+    "deliveries": ("mulligan.cli.deliveries:deliveries", "List mails and webhooks, and send them again."),
+    "hooks": (
+        "mulligan.cli.hooks:hooks",
+        "Create, list and remove incoming hooks, which retry failed jobs when they are called.",
+    ),
+    "keys": ("mulligan.cli.keys:keys", "Create, list and revoke keys of the HTTP API."),
+    "audit": ("mulligan.cli.audit:audit", "List changes made through the HTTP API, and changes of keys, newest first."),
     "migrate": ("mulligan.cli.migrate:migrate", "Bring the database up to date."),
     "doctor": ("mulligan.cli.doctor:doctor", "Report what is wrong, with the remedy."),
 }

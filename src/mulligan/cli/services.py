@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from mulligan.cli.opening import open_existing
+from mulligan.cli.opening import open_either
 from mulligan.cli.options import CliCommand, Group, SharedOptions, one_argument, pass_shared, signed, without_subcommand
-from mulligan.cli.output import print_json, print_pairs, show, show_table
+from mulligan.cli.output import print_json, print_pairs, show, show_table, time_of
 from mulligan.cli.pauses import describe_pause
 from mulligan.console.services import MANY
 from mulligan.explain.holds import a_second, reason_open
@@ -32,9 +32,9 @@ FORCES = {
 @without_subcommand
 def services(shared: SharedOptions) -> None:
     """List services with their state and their waiting jobs."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         found = app.services()
-        now = app.store.now()
+        now = time_of(app)
     document = {"services": [document_of(service) for service in found]}
     show_table(shared, document, HEADINGS, [_row(service, now) for service in found], empty=NONE)
 
@@ -87,9 +87,9 @@ def _forced(service: ServiceStatus) -> str:
 @pass_shared
 def show_one(shared: SharedOptions, *, name: str) -> None:
     """Show one service in detail."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         service = app.service(name).status
-        now = app.store.now()
+        now = time_of(app)
     if shared.as_json:
         print_json(document_of(service))
     else:
@@ -142,7 +142,7 @@ def _add_force(verb: str, about: str) -> None:
     @pass_shared
     def force(shared: SharedOptions, /, *, name: str, **sign: Any) -> None:
         # The stored state depends on the configuration in the app: its mode and its rate.
-        with open_existing(shared, needs_tasks=True) as app:
+        with open_either(shared, needs_tasks=True) as app:
             service = getattr(app.service(name), verb)(**sign)
         how = _forced(service) if service.forced else "set to automatic"
         show(shared, document_of(service), f"{service.name} is {_state(service)}, {how}.")

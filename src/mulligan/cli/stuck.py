@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from mulligan.cli.opening import open_existing
+from mulligan.app import App
+from mulligan.cli.opening import open_either
 from mulligan.cli.options import OWNER, REQUEST_ID, CliCommand, SharedOptions, limit_option, pass_shared
 from mulligan.cli.output import echo, show, show_table
 from mulligan.cli.parameters import login, text
@@ -13,6 +14,7 @@ from mulligan.cli.summaries import short
 from mulligan.explain.words import relative, state_phrase, worker_name
 from mulligan.records.document import document_of
 from mulligan.records.job import Job
+from mulligan.values.clock import SystemClock
 from mulligan.values.duration import describe
 
 HEADINGS = ("Job", "Kind", "Attempt", "Started", "Worker")
@@ -24,9 +26,11 @@ HEADINGS = ("Job", "Kind", "Attempt", "Started", "Worker")
 @pass_shared
 def stuck(shared: SharedOptions, *, owner: str | None, limit: int) -> None:
     """List jobs that run too long. Longer than the stuck limit and their own timeout; longest first."""
-    with open_existing(shared) as app:
-        found, workers, now = app.stuck(owner=owner, limit=limit), app.workers(), app.store.now()
-        after = describe(app.settings.stuck_after)
+    with open_either(shared) as app:
+        found, workers = app.stuck(owner=owner, limit=limit), app.workers()
+        # A server does not tell its settings.
+        after = describe(app.settings.stuck_after) if isinstance(app, App) else "the limit of the server"
+    now = SystemClock().now()
     document = {"jobs": [document_of(job) for job in found]}
     none = f"No job is stuck: none runs longer than {after} and its own timeout."
     show_table(shared, document, HEADINGS, [_row(job, workers, now) for job in found], empty=none)
@@ -50,9 +54,9 @@ def process_stuck(shared: SharedOptions, /, **options: Any) -> None:
 
     Name the app with --app. Without it, retries follow the default policy.
     """
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         jobs = app.process_stuck(**options)
-        now = app.store.now()
+    now = SystemClock().now()
     document = {"jobs": [document_of(job) for job in jobs]}
     show(shared, document, *([_settled(job, now) for job in jobs] or ["No job is stuck."]))
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import click
 
-from mulligan.cli.opening import open_existing
+from mulligan.cli.opening import open_either
 from mulligan.cli.options import CliCommand, SharedOptions, pass_shared
 from mulligan.cli.output import show_table
 from mulligan.explain.context import is_alive
 from mulligan.explain.words import relative
 from mulligan.records.document import document_of
+from mulligan.records.subscription import DELIVER_KIND
 from mulligan.values.clock import SystemClock
 
 HEADINGS = ("Worker", "Host", "Process", "Since", "Seen", "Holds", "Version", "Queues", "Kinds")
@@ -20,7 +21,7 @@ HEADINGS = ("Worker", "Host", "Process", "Since", "Seen", "Holds", "Version", "Q
 @pass_shared
 def workers(shared: SharedOptions) -> None:
     """List the workers. Shows whether they are alive, how many jobs they hold, and what they run."""
-    with open_existing(shared) as app:
+    with open_either(shared) as app:
         found = app.workers()
     now = SystemClock().now()
     document = {"workers": [document_of(worker, is_alive=is_alive(worker, now)) for worker in found]}
@@ -39,5 +40,5 @@ def _row(worker: Any, now: datetime) -> tuple[str, ...]:
         f"{worker.holds} of {worker.concurrency}",
         worker.version or "",
         "all" if worker.queues is None else ", ".join(worker.queues),
-        ", ".join(worker.kinds),
+        ", ".join(kind for kind in worker.kinds if kind != DELIVER_KIND),
     )

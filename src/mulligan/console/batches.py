@@ -6,6 +6,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, ClassVar
 
+from msgspec import structs
+
 from mulligan.console.arguments import BY_THE_CALL, CURSOR, FLAG, NAME, PAGE_SIZE, REQUEST_ID, STRING, check
 from mulligan.errors import BadBatch, BadFilter, BatchExpired, InvalidArguments, MulliganError
 from mulligan.failure.redact import bounded
@@ -31,7 +33,9 @@ PAGE = 500
 class Retried:
     """The members that start again, and those that do not, each with the reason."""
 
-    _shape: ClassVar = Shape(adds=("retried",), omits=("jobs",))
+    _shape: ClassVar = Shape(
+        adds=("retried",), omits=("jobs",), restore=lambda known: {"jobs": tuple(known["retried"])}
+    )
 
     batch: "Batch"
     jobs: tuple[str, ...]
@@ -252,7 +256,7 @@ def _member(call: Binding[Any], batch: BatchRecord) -> Binding[Any]:
     options = call.options
     if options.owner not in ("", batch.owner) or options.batch not in (None, batch.id):
         raise InvalidArguments(call.task.name, f"the call belongs to another owner or another batch than {batch.id!r}")
-    return replace(call, options=replace(options, batch=batch.id, owner=batch.owner))
+    return structs.replace(call, options=replace(options, batch=batch.id, owner=batch.owner))
 
 
 def _name(what: str, name: str) -> str:

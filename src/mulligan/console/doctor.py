@@ -12,8 +12,10 @@ from mulligan.explain.words import at, counted, listed, quoted, relative
 from mulligan.lifecycle import State
 from mulligan.policies.file import PolicyFile
 from mulligan.policies.unknown_names import Names, find_unknown_names
+from mulligan.records.delivery import DeliveryState
 from mulligan.records.finding import Check, Finding, Limits, ok, problem, warning
 from mulligan.records.job import JobFilter, Lease
+from mulligan.records.subscription import Channel
 from mulligan.service.records import Family, ServiceRecord
 from mulligan.store.messages import Lane, WorkerRecord
 from mulligan.store.store import Store
@@ -44,6 +46,7 @@ class Doctor:
     stuck_after: Callable[[], timedelta]
     policies: PolicyFile
     names: Callable[[], Names]
+    has_smtp: Callable[[], bool]
 
     @check(limits=DOCTOR_LIMITS)
     def examine(self, limits: Limits | None = None) -> list[Finding]:
@@ -90,6 +93,8 @@ class Doctor:
         yield services(store.services(), now, limits)
         yield service_names(store.service_names())
         yield cursors(store, now, limits)
+        yield projection(store, now, limits)
+        yield deliveries(store, has_smtp=self.has_smtp())
         yield policies_file(self.policies, self.names())
 
 
@@ -291,6 +296,46 @@ def cursors(store: Store, now: datetime, limits: Limits) -> Finding:
         f"readers of the event log have stopped: {listed([cursor.name for cursor in behind])}, the first since "
         f"{at(behind[0].updated_at, now)}; events that they have not read are not deleted",
         f"start the reader; if it is gone for good: mulligan projections drop {behind[0].name}",
+    )
+
+
+def projection(store: Store, now: datetime, limits: Limits) -> Finding:
+    status = store.projection_status()
+    if status.missed_at is not None and now - status.missed_at < limits.cursor:
+        return warning(
+            Check.LOG_PROJECTION,
+            f"events were deleted before they were counted in failure groups and statistics, found "
+            f"{at(status.missed_at, now)}",
+            "their numbers are too low for that time; keep jobs longer than workers are down: "
+            "MULLIGAN_RETENTION_SUCCEEDED",
+        )
+    if status.lag < limits.projection:
+        return ok(Check.LOG_PROJECTION, "failure groups and statistics are up to date")
+    return warning(
+        Check.LOG_PROJECTION,
+        f"failure groups and statistics are {describe(status.lag)} behind the event log",
+        "see that a worker of this version runs and the duty is not paused: mulligan duties; or run: "
+        "mulligan duties run project",
+    )
+
+
+def deliveries(store: Store, *, has_smtp: bool) -> Finding:
+    """Mails without a mail server, and what was not delivered within a day."""
+    by_mail = [each for each in store.subscriptions(is_enabled=True) if each.channel is Channel.EMAIL]
+    if by_mail and not has_smtp:
+        return warning(
+            Check.DELIVERIES,
+            f"{counted(len(by_mail), 'subscription')} by mail, and no mail server: mails are skipped",
+            "set MULLIGAN_SMTP_URL for the workers and for this command; then mulligan deliveries redeliver ID",
+        )
+    failed = [each for each in store.count_undelivered() if each.state is DeliveryState.FAILED]
+    if not failed:
+        return ok(Check.DELIVERIES, "no mail and no webhook failed within a day")
+    found = "; ".join(f"{each.number:,} by {each.channel}, such as: {each.reason}" for each in failed)
+    return warning(
+        Check.DELIVERIES,
+        f"failed within a day: {found}",
+        "mulligan deliveries list --state failed; fix the receiver, then mulligan deliveries redeliver ID",
     )
 
 

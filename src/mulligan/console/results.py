@@ -38,21 +38,24 @@ class Results:
                 changes.wait(left)
         finally:
             changes.close()
-        return self._result(found)
+        result = result_of(found)
+        return self.tasks[found.kind].payload.decode_result(result) if found.kind in self.tasks else result
 
-    def _result(self, job: Job[Any]) -> Any:
-        match job.state:
-            case State.FAILED:
-                raise JobFailed(
-                    job.id,
-                    job.error_code or "",
-                    job.error_message or "",
-                    error_class=job.error_class,
-                    detail=job.error_detail,
-                    group=job.group,
-                )
-            case State.CANCELLED:
-                raise JobCancelled(job.id)
-        if job.result_expired_at is not None:
-            raise ResultExpired(job.id, job.result_expired_at)
-        return self.tasks[job.kind].payload.decode_result(job.result) if job.kind in self.tasks else job.result
+
+def result_of(job: Job[Any]) -> Any:
+    """The result of a job that is over, as JSON has it. Raises JobFailed, JobCancelled or ResultExpired."""
+    match job.state:
+        case State.FAILED:
+            raise JobFailed(
+                job.id,
+                job.error_code or "",
+                job.error_message or "",
+                error_class=job.error_class,
+                detail=job.error_detail,
+                group=job.group,
+            )
+        case State.CANCELLED:
+            raise JobCancelled(job.id)
+    if job.result_expired_at is not None:
+        raise ResultExpired(job.id, job.result_expired_at)
+    return job.result

@@ -1,15 +1,19 @@
-"""Prune: deletes finished jobs and their history by age and number, and results by age, a few at a time."""
+"""Prune: deletes finished jobs and their history by age and number, results, the audit, failure groups
+and statistics by age, a few at a time."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 
 from mulligan.duties.runner import repeat_while_full
 from mulligan.records.retention import Keep
+from mulligan.records.statistics import SPANS
 from mulligan.store.requests import REQUESTS_KEPT
 from mulligan.store.store import Store
 
 PASSES = 50
+# Minutes, hours or days whose statistics one run deletes.
+MOST_SPANS = 100
 # Whatever their number: a client that repeats an enqueue must find its job, not store it again.
 YOUNGEST = timedelta(hours=1)
 
@@ -23,14 +27,27 @@ class Prune:
     keep: Sequence[Keep]
     results: timedelta | None = None
     """How long the results of succeeded jobs are kept; None: as long as the jobs."""
+    audit: timedelta | None = None
+    """How long the entries of the audit are kept; None: for ever."""
+    groups: timedelta | None = None
+    """How long failure groups are kept after they were last seen; None: for ever."""
+    spans: Mapping[str, timedelta | None] = field(default_factory=dict)
+    """How long the statistics of minutes, hours and days are kept; None: for ever."""
+    deliveries: timedelta | None = None
+    """How long the log of deliveries is kept; None: for ever."""
     interval: float = 10.0
     limit: int = 500
 
     def step(self) -> int:
         now = self.store.now()
         pruned = (
-            sum(self._prune(keep, now) for keep in self.keep) + self._prune_batches(now) + self._prune_requests(now)
+            sum(self._prune(keep, now) for keep in self.keep)
+            + self._prune_batches(now)
+            + self._prune_requests(now)
+            + self._prune_access(now)
+            + self._prune_deliveries(now)
         )
+        self._prune_projections(now)
         return pruned + (0 if self.results is None else self._expire_results(now - self.results))
 
     def _expire_results(self, before: datetime) -> int:
@@ -56,6 +73,31 @@ class Prune:
             lambda limit: self.store.prune_requests(before=now - REQUESTS_KEPT, limit=limit),
             limit=self.limit,
             passes=PASSES,
+        )
+
+    def _prune_access(self, now: datetime) -> int:
+        before = None if self.audit is None else now - self.audit
+        return repeat_while_full(
+            lambda limit: self.store.prune_access(audited_before=before, limit=limit), limit=self.limit, passes=PASSES
+        )
+
+    def _prune_projections(self, now: datetime) -> None:
+        """They are no jobs, so they are not counted."""
+        if self.groups is not None:
+            before = now - self.groups
+            repeat_while_full(
+                lambda limit: self.store.prune_groups(before=before, limit=limit), limit=self.limit, passes=PASSES
+            )
+        for span, age in self.spans.items():
+            if age is not None:
+                self.store.prune_statistics(SPANS[span], before=now - age, limit=MOST_SPANS)
+
+    def _prune_deliveries(self, now: datetime) -> int:
+        if self.deliveries is None:
+            return 0
+        before = now - self.deliveries
+        return repeat_while_full(
+            lambda limit: self.store.prune_deliveries(before=before, limit=limit), limit=self.limit, passes=PASSES
         )
 
     def _prune(self, keep: Keep, now: datetime) -> int:

@@ -105,7 +105,9 @@ class Reclaim:
             logger.warning(sentence, len(jobs), describe(self.stuck_after), ", ".join(jobs[:STUCK_NAMED]), more)
 
     def _reclaim(self, now: datetime, limit: int) -> int:
-        leases = self.store.overdue(besides=self.incarnation, limit=limit)
+        found = self.store.overdue(besides=self.incarnation, limit=limit)
+        # The store's clock may have stepped since it was trusted, while this process did not run.
+        leases = [lease for lease in found if lease.until < now]
         if not leases:
             return 0
         answers = self.store.settle([self._outcome(lease, now) for lease in leases])

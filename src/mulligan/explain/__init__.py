@@ -29,6 +29,7 @@ from mulligan.records.limit import LimitRecord, SpendingRecord
 from mulligan.records.pause import Pause
 from mulligan.service.records import ServiceStatus
 from mulligan.store.messages import WorkerRecord
+from mulligan.traces import trace_id_in
 
 __all__ = ["Action", "Explanation", "Hold", "HoldCode", "blocked_by", "explain"]
 
@@ -64,6 +65,7 @@ def explain(
         next=sentences_of(parts, actions),
         holds=holds_in(parts),
         actions=actions,
+        trace_id=trace_id_in(job.tags),
     )
 
 

@@ -60,7 +60,7 @@ def is_alive(worker: WorkerRecord, now: datetime) -> bool:
 
 
 # Technical fields of an event. A message for users is beside them.
-_TECHNICAL = ("error", "detail")
+_TECHNICAL = ("error", "detail", "failure")
 
 
 def hide_from_owner(job: Job[Any], context: Context) -> tuple[Job[Any], Context]:
@@ -68,15 +68,21 @@ def hide_from_owner(job: Job[Any], context: Context) -> tuple[Job[Any], Context]
     service = context.service and replace(context.service, actor=None, reason=None)
     shown = replace(
         context,
-        events=[_hide_in_event(event) for event in context.events],
+        events=[hide_in_event(event) for event in context.events],
         pauses=[replace(pause, actor=None, reason=None) for pause in context.pauses],
         service=service,
         is_for_owner=True,
     )
-    return structs.replace(job, leased_by=None, error_detail=None, last_detail=None), shown
+    return hide_in_job(job), shown
 
 
-def _hide_in_event(event: Event) -> Event:
+def hide_in_job(job: Job[Any]) -> Job[Any]:
+    """As its owner may see it: without its worker, and without the technical lines of failures."""
+    return structs.replace(job, leased_by=None, error_detail=None, last_detail=None)
+
+
+def hide_in_event(event: Event) -> Event:
+    """As the owner of its job may see it."""
     if not isinstance(event.data, Mapping):
         return replace(event, actor=None)
     data = {name: value for name, value in event.data.items() if name not in (*_TECHNICAL, "worker")}

@@ -120,6 +120,8 @@ class Explanation:
     next: tuple[str, ...]
     holds: tuple[Hold, ...] = ()
     actions: tuple[Action, ...] = ()
+    trace_id: str | None = None
+    """The OpenTelemetry trace that the job was enqueued in."""
 
 
 def holds_in(parts: Iterable[Part]) -> tuple[Hold, ...]:

@@ -16,6 +16,7 @@ from mulligan.records.batch import BatchRecord, BatchState
 from mulligan.records.duty import duty_of
 from mulligan.records.job import ANOTHER_VERSION, MAX_LOSSES, Job
 from mulligan.records.limit import LimitRecord, SpendingRecord, part_of
+from mulligan.records.subscription import DELIVER_KIND
 from mulligan.store.messages import WorkerRecord
 from mulligan.values.duration import describe
 from mulligan.values.text import with_detail
@@ -200,7 +201,7 @@ def _last_seen(context: Context) -> str:
 def _known_kinds(context: Context) -> str:
     if context.is_for_owner:
         return ""
-    kinds = sorted({kind for worker in context.alive for kind in worker.kinds})
+    kinds = sorted({kind for worker in context.alive for kind in worker.kinds} - {DELIVER_KIND})
     here = "; this app has it, so start a worker of this app" if context.is_known else ""
     return f" (they know {listed(kinds)}){here}"
 

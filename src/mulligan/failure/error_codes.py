@@ -208,7 +208,19 @@ _PACKS = (
     ErrorCode("PROGRAM_FAILED", "A program this needs reported a failure. We’ll retry.", "retryable", 500),
     ErrorCode("PROGRAM_MISSING", "A program this needs isn’t installed here. We’ll retry.", "retryable", 500),
     ErrorCode("QUERY_INVALID", "The database doesn’t understand what this asks for.", "final", 500),
+    ErrorCode("MAIL_LOGIN_REFUSED", "The mail server doesn’t accept our password.", "final", 502, blames_service=True),
+    ErrorCode("MAIL_REFUSED", "The mail server refused this mail.", "final", 422, blames_service=False),
+    ErrorCode(
+        "MAIL_UNAVAILABLE",
+        "The mail server can’t take this now. We’ll retry.",
+        "retryable",
+        503,
+        blames_service=True,
+    ),
+    ErrorCode("MAIL_UNSUPPORTED", "The mail server lacks what this needs.", "final", 502, blames_service=True),
+    ErrorCode("TARGET_REFUSED", "This address may not be called.", "final", 422),
     ErrorCode("URL_INVALID", "The address this needs isn’t valid.", "final", 422),
+    ErrorCode("WEBHOOK_GONE", "The receiver wants no more of these.", "final", 410, blames_service=False),
 )
 
 DEFAULT: Final = Catalogue([*_SHARED, *_ENGINE, *_PACKS])

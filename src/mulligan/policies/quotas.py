@@ -43,7 +43,7 @@ class QuotasInForce:
         return self.owner(owner).weight or 1.0
 
 
-NO_OWNER = Owner("nobody")
+NO_OWNER = Owner("none")
 
 
 class Quotas:
@@ -68,10 +68,10 @@ class Quotas:
     def _compute(self, policies: Policies) -> QuotasInForce:
         """An owner's own values first, then those of `"*"`."""
         owners = _override(self._owners, policies.quotas, Owner)
-        everybody = owners.get(EVERY_OWNER, NO_OWNER)
+        defaults = owners.get(EVERY_OWNER, NO_OWNER)
         return QuotasInForce(
             queues=_override(self._queues, policies.queues, Queue),
-            owners={name: owner.with_defaults(everybody) for name, owner in owners.items()},
+            owners={name: owner.with_defaults(defaults) for name, owner in owners.items()},
             kinds={name: kind.concurrency for name, kind in policies.kinds.items() if kind.concurrency is not None},
         )
 

@@ -12,7 +12,7 @@ COLUMNS = {
     "owner": "owner",
     "batch": "batch",
 }
-# A count reads at most so many jobs of each state.
+# A count reads at most this many jobs of each state.
 MOST_READ = 10_000
 
 

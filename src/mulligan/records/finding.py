@@ -22,6 +22,7 @@ class Check(StrEnum):
     SQLITE_FILE_SYSTEM = "sqlite.filesystem"
     SQLITE_JOURNAL = "sqlite.journal"
     SQLITE_LOCK = "sqlite.lock"
+    SQLITE_PERMISSIONS = "sqlite.permissions"
     POSTGRES_SERVER = "postgres.server"
     POSTGRES_PROXY = "postgres.proxy"
     POSTGRES_NOTIFY = "postgres.notify"
@@ -32,6 +33,7 @@ class Check(StrEnum):
     LOG_LAG = "log.lag"
     LOG_SIZE = "log.size"
     LOG_CURSORS = "log.cursors"
+    LOG_PROJECTION = "log.projection"
     WORKERS_ALIVE = "workers.alive"
     WORKERS_SILENT = "workers.silent"
     LEASES_EXPIRED = "leases.expired"
@@ -41,6 +43,7 @@ class Check(StrEnum):
     JOBS_FAILED = "jobs.failed"
     DUTIES_PAUSED = "duties.paused"
     POLICIES_FILE = "policies.file"
+    DELIVERIES = "notify.deliveries"
     SERVICES_TROUBLED = "services.troubled"
     SERVICES_NAMES = "services.names"
 
@@ -69,6 +72,8 @@ class Limits:
     """Events."""
     cursor: timedelta = timedelta(days=1)
     """How long a reader of the log may stay at its position while the log grows."""
+    projection: timedelta = timedelta(minutes=15)
+    """How far failure groups and statistics may be behind the log."""
     lease: timedelta = timedelta(minutes=1)
     """How long an expired lease may wait to be reclaimed."""
     wait: timedelta = timedelta(minutes=15)

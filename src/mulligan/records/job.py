@@ -53,7 +53,7 @@ TIMES = ("since", "until", "finished_since")
 # Those of `failure`, which is above records.
 ERROR_CLASSES = ("final", "retryable", "rate_limited")
 MOST_IDS = 10_000
-# So many ids are named in a phrase.
+# At most this many ids are named in a phrase.
 MOST_SHOWN = 5
 
 # How often a worker may vanish with a job: its process, machine or network was lost.
@@ -312,6 +312,8 @@ class Lease:
     """Given for this one job: it wins over the timeout of the task and the policies file."""
     has_begun: bool = True
     """For a job that runs at most once: whether its code may have begun. True if that is not known."""
+    trace_id: str | None = None
+    """The trace that the attempt belongs to, if the worker traces."""
     _job: Job[Any] | None = field(default=None, repr=False)
 
     @property
@@ -323,6 +325,7 @@ class Lease:
             "owner": self.owner,
             "attempt": self.fence.attempt,
             "worker": self.fence.incarnation,
+            **({"trace_id": self.trace_id} if self.trace_id else {}),
         }
 
     @property
@@ -335,32 +338,44 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Selects jobs: every given field must match.
-
-    `ids` are at most 10,000. `worker` is the incarnation that holds the lease; `service`, `code`, `error_class` and
-    `group` are fields of the job. `since` and `until` are about the time of the enqueue.
-    """
+    """Selects jobs: every given field must match."""
 
     _shape: ClassVar = Shape(is_sparse=True)
 
     ids: Collection[str] | None = None
+    """Only these jobs, at most 10,000."""
     state: State | str | Collection[State | str] | None = None
     """One state or several."""
     kind: str | None = None
+    """The name of the task."""
     owner: str | None = None
+    """Whose jobs."""
     queue: str | None = None
+    """The queue in which the job waits or ran."""
     service: str | None = None
+    """The service that the job calls."""
     worker: str | None = None
+    """The incarnation of the worker that runs the job."""
     code: str | None = None
+    """The code with which the job has failed."""
     error_class: str | None = None
+    """How the failure was classified."""
     last_code: str | None = None
+    """The code of the last failure, also of one that is retried."""
     group: str | None = None
+    """The failure group."""
     batch: str | None = None
+    """The id of a batch: its members."""
     tag: str | None = None
+    """One tag of the job."""
     version: str | None = None
+    """The version of the app that stored the job."""
     since: datetime | None = None
+    """Enqueued at or after this time."""
     until: datetime | None = None
+    """Enqueued before this time."""
     finished_since: datetime | None = None
+    """Over since this time."""
 
     def __post_init__(self) -> None:
         if self.state is not None:

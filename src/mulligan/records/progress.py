@@ -6,9 +6,15 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`ratio` is between 0 and 1. `at` is when the job's row changed."""
+    """`ratio` is between 0 and 1. `at` is when the job's row changed.
+
+    `kind`, `owner` and `batch` are those of the job.
+    """
 
     job: str
     ratio: float
     text: str
     at: datetime
+    kind: str = ""
+    owner: str = ""
+    batch: str | None = None

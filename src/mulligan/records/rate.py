@@ -28,6 +28,10 @@ class Rate:
     def __str__(self) -> str:
         return self.text
 
+    @classmethod
+    def parse(cls, text: str) -> "Rate":
+        return parse_rate(text)
+
     @property
     def interval(self) -> timedelta:
         """The time from one to the next."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from mulligan.errors import BatchExpired, Conflict, InsufficientCredits, MulliganError, NotAllowed, StoreDamaged
 from mulligan.lifecycle import Move
@@ -108,7 +108,9 @@ class Redrive:
     how the next attempt of a retried job ended, or that it did not end within 15 minutes.
     """
 
-    _shape: ClassVar = Shape(adds=("kinds_left", "looked_at"), omits=("course",))
+    _shape: ClassVar = Shape(
+        adds=("kinds_left", "looked_at"), omits=("course",), restore=lambda known: {"course": _course_of(known)}
+    )
 
     id: str
     request_id: str
@@ -172,6 +174,11 @@ class Redrive:
     def needs_hold(self, worker: str, now: datetime) -> bool:
         until = self.course.held_until
         return until is None or self.course.held_by != worker or until - now < HOLD / 2
+
+
+def _course_of(document: Mapping[str, Any]) -> Course:
+    """What a document tells of it: the kinds that are left."""
+    return Course(cursors=dict.fromkeys(document["kinds_left"], ""), paced_at=document["began_at"])
 
 
 def is_same_request(redrive: Redrive, other: Redrive) -> bool:

@@ -36,7 +36,7 @@ from mulligan.lifecycle import (
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.batch_outcome import BatchAction, has_expired, next_action, outcome
 from mulligan.store.events import event_values, is_done, to_data
-from mulligan.store.follow_up import EndedRow, EnqueueSteps, store_follow_ups, to_callbacks
+from mulligan.store.follow_up import EndedRow, Enqueue, store_follow_ups, to_callbacks
 from mulligan.store.messages import Outcome, Permission, RetriedMembers, Settled
 from mulligan.store.reading import row_of
 from mulligan.store.rows import Record, from_time, to_duration, to_job, to_json, to_record, to_time
@@ -49,8 +49,6 @@ logger = logging.getLogger("mulligan.store")
 CANCEL_PASS = 1_000
 BY_ABORT = "the batch was aborted"
 NOT_RETRIED = "another job holds the same dedupe key, or its state has changed"
-PUBLISH_PASS = 1_000
-PUBLISH_PASSES = 100
 RETRIED = TABLE[Move.MANUAL_RETRY, State.FAILED].event
 KEY = ("id", "owner", "kind", "dedupe_key")
 
@@ -92,11 +90,11 @@ class CountChanges:
 
 
 class BatchOperations:
-    """`enqueue_steps` is the script of the backend that stores jobs."""
+    """`enqueue` is the operation of the backend that stores jobs."""
 
-    def __init__(self, sql: Statements, enqueue_steps: EnqueueSteps) -> None:
+    def __init__(self, sql: Statements, enqueue: Enqueue) -> None:
         self._sql = sql
-        self._enqueue_steps = enqueue_steps
+        self._enqueue = enqueue
 
     # Draft
 
@@ -209,7 +207,7 @@ class BatchOperations:
     def _settle(self, session: Session, batch: BatchRecord, on_settled: str | None, moment: datetime) -> None:
         batch = replace(batch, state=outcome(batch), settled_at=moment)
         if jobs := to_callbacks(batch, on_settled):
-            session.play(self._enqueue_steps(jobs))
+            self._enqueue(session, jobs)
         self._event(session, BATCH_SETTLED, batch, moment)
         session.rows("batch_write", batch_values(batch))
 
@@ -243,7 +241,7 @@ class BatchOperations:
             EndedRow(row["id"], row["owner"], row["attempt"], row["finished_at"], step.target, row["on_cancelled"])
             for row in rows
         ]
-        store_follow_ups(session, self._enqueue_steps, ended)
+        store_follow_ups(session, self._enqueue, ended)
         changes = CountChanges()
         changes.add(batch.id, State.WAITING, step.target, len(rows))
         self.apply_counts(session, changes)

@@ -13,9 +13,9 @@ from mulligan.service.config import ServiceBook
 from mulligan.store.batches import BatchOperations
 from mulligan.store.expire import ExpireOperations
 from mulligan.store.fairness import SubmitOperations, rank_step
-from mulligan.store.follow_up import EnqueueSteps
+from mulligan.store.follow_up import Enqueue
 from mulligan.store.limits import LimitOperations
-from mulligan.store.rows import Record, to_arguments, to_duration, to_job, to_json, to_time
+from mulligan.store.rows import Record, from_time_or_none, to_arguments, to_duration, to_job, to_json, to_time
 from mulligan.store.services import ServiceOperations
 from mulligan.store.session import Statement, Statements, Steps
 
@@ -26,13 +26,13 @@ NO_OPTIONS = {"own_max_attempts": None, "own_timeout": None, "is_counted": False
 class SharedOperations:
     """The operations that both backends share, constructed once. Several of them enqueue follow-up jobs."""
 
-    def __init__(self, sql: Statements, services: Callable[[], ServiceBook], enqueue_steps: EnqueueSteps) -> None:
+    def __init__(self, sql: Statements, services: Callable[[], ServiceBook], enqueue: Enqueue) -> None:
         self.services = ServiceOperations(sql, services)
         self.limits = LimitOperations(self.services)
         self.submissions = SubmitOperations(sql)
-        self.batches = BatchOperations(sql, enqueue_steps)
-        self.expire = ExpireOperations(self.batches, enqueue_steps)
-        self.enqueue_steps = enqueue_steps
+        self.batches = BatchOperations(sql, enqueue)
+        self.expire = ExpireOperations(self.batches, enqueue)
+        self.enqueue = enqueue
 
 
 class EnqueueOperations:
@@ -50,6 +50,11 @@ class EnqueueOperations:
 
 def is_plain(job: NewJob) -> bool:
     """Whether one statement stores it. Other jobs take several, in a transaction."""
+    return is_independent(job) and not job.is_id_given
+
+
+def is_independent(job: NewJob) -> bool:
+    """Whether one statement stores it, unless its id exists already."""
     return (
         job.dedupe_key is None
         and job.batch is None
@@ -58,7 +63,6 @@ def is_plain(job: NewJob) -> bool:
         and job.max_live is None
         and not job.is_counted
         and not job.is_service_computed
-        and not job.is_id_given
     )
 
 
@@ -71,11 +75,14 @@ def are_alike(jobs: Sequence[NewJob]) -> bool:
 
 def new_record(values: Record, now: int, waits_for: str | None) -> Record:
     """Return the row of a new plain job as it is stored."""
+    return {**_NEW, **values, **_new_state(values, now, waits_for)}
+
+
+def _new_state(values: Record, now: int, waits_for: str | None) -> Record:
+    """Return the columns that depend on when it is stored."""
     submitted_at, deadline = values["submitted_at"], values["deadline"]
     is_queued = waits_for is None
     return {
-        **_NEW,
-        **values,
         "state": (State.QUEUED if is_queued else State.WAITING).value,
         "waiting_for": waits_for,
         "rank": now if submitted_at is None else submitted_at,
@@ -106,9 +113,18 @@ _NEW: Record = {
 }
 
 
-def to_alike(jobs: Sequence[NewJob], record: Record) -> list[Job[Any]]:
+_NEW_TIMES = ("submitted_at", "enqueued_at", "queued_at", "due_at", "deadline", "updated_at")
+
+
+def to_new_job(like: Job[Any], values: Record, now: int, waits_for: str | None) -> Job[Any]:
+    """Return the record of a new job from that of another one with the same values."""
+    state = _new_state(values, now, waits_for)
+    times = {name: from_time_or_none(state[name]) for name in _NEW_TIMES}
+    return structs.replace(like, state=State(state["state"]), waiting_for=waits_for, **times)
+
+
+def to_alike(jobs: Sequence[NewJob], first: Job[Any]) -> list[Job[Any]]:
     """Return the records of jobs that differ from this one only in id and arguments."""
-    first = to_job(record)
     return [structs.replace(first, id=job.id, arguments=to_arguments(job.arguments)) for job in jobs]
 
 

@@ -50,19 +50,34 @@ class EventOperations:
         is_pruned = wanted.job is None and after < log["pruned"]
         return EventPage(tuple(map(to_event, rows)), until, until >= end, is_pruned)
 
-    def _read(self, session: Session, wanted: EventFilter, after: int, end: int, limit: int) -> tuple[Rows, int]:
+    def entries(self, session: Session, after: int, until: int | None, limit: int) -> tuple[Rows, int, bool]:
+        """Return the rows of all events as the built-in projections read them, the position that they reach, and
+        whether that is the end. `until` is where to end at the latest.
+
+        A crash may still undo them. Then it also undoes what is derived from them and written later.
+        """
+        (last,) = session.rows("last_position", {"back": 0})
+        end = last["position"] if until is None else min(last["position"], until)
+        if end <= after:
+            return [], after, True
+        rows, reached = self._read(session, EventFilter(), after, end, limit, "entries")
+        return rows, reached, reached >= last["position"]
+
+    def _read(
+        self, session: Session, wanted: EventFilter, after: int, end: int, limit: int, statement: str = "stream"
+    ) -> tuple[Rows, int]:
         """Return the events, and the position up to which there are no others."""
         conditions, values = to_conditions(wanted)
         until = self._find_bound(session, wanted, after, end)
         page = {**values, "after": after, "until": until}
-        rows = session.filtered("stream", conditions, {**page, "limit": limit + 1})
+        rows = session.filtered(statement, conditions, {**page, "limit": limit + 1})
         if len(rows) <= limit:
             return rows, until
         # The last transaction may have more events.
         first, last = rows[0]["position"], rows[-1]["position"]
         if first == last:
             alone = {**page, "after": first - 1, "until": first, "limit": WHOLE}
-            return session.filtered("stream", conditions, alone), first
+            return session.filtered(statement, conditions, alone), first
         rows = [row for row in rows if row["position"] != last]
         return rows, rows[-1]["position"]
 
@@ -254,4 +269,12 @@ def is_done(session: Session, request: str) -> bool:
 
 
 def to_progress(row: Record) -> Progress:
-    return Progress(row["id"], row["progress"], row["progress_text"], from_time(row["updated_at"]))
+    return Progress(
+        row["id"],
+        row["progress"],
+        row["progress_text"],
+        from_time(row["updated_at"]),
+        kind=row["kind"],
+        owner=row["owner"],
+        batch=row["batch"],
+    )

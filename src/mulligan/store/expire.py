@@ -8,7 +8,7 @@ from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job, NewJob
 from mulligan.store.batches import BatchOperations, CountChanges
 from mulligan.store.events import event_values, failure_data
-from mulligan.store.follow_up import EndedRow, EnqueueSteps, store_follow_ups
+from mulligan.store.follow_up import EndedRow, Enqueue, store_follow_ups
 from mulligan.store.rows import Record, error_values, to_job, to_json
 from mulligan.store.session import Session
 from mulligan.store.settle import failure_to_keep
@@ -19,11 +19,11 @@ REJECTED = "it was rejected when it was enqueued"
 
 
 class ExpireOperations:
-    """`enqueue_steps` is the script of the backend that stores jobs."""
+    """`enqueue` is the operation of the backend that stores jobs."""
 
-    def __init__(self, batches: BatchOperations, enqueue_steps: EnqueueSteps) -> None:
+    def __init__(self, batches: BatchOperations, enqueue: Enqueue) -> None:
         self._batches = batches
-        self._enqueue_steps = enqueue_steps
+        self._enqueue = enqueue
 
     def expire(self, session: Session, verdict: Verdict, limit: int) -> int:
         values = {"limit": limit, "failed": FAILED.target.value, **error_values(verdict)}
@@ -34,7 +34,7 @@ class ExpireOperations:
 
     def reject(self, session: Session, job: NewJob, verdict: Verdict) -> Job[Any]:
         """Store a job that failed before it could run. No job follows it."""
-        (stored,) = session.play(self._enqueue_steps([job]))
+        (stored,) = self._enqueue(session, [job])
         if stored.is_duplicate:
             return stored
         values = {"id": job.id, "failed": FAILED.target.value, **error_values(verdict)}
@@ -69,4 +69,4 @@ class ExpireOperations:
             EndedRow(row["id"], row["owner"], row["attempt"], row["finished_at"], State.FAILED, row["on_failed"])
             for row in rows
         ]
-        store_follow_ups(session, self._enqueue_steps, failed)
+        store_follow_ups(session, self._enqueue, failed)

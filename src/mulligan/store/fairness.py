@@ -114,7 +114,7 @@ class SubmitBucket:
         )
 
     def after(self, count: int) -> Row:
-        """Return the row to store after so many jobs were submitted."""
+        """Return the row to store after this many jobs were submitted."""
         left = self.tokens.without(count)
         full_at = self.now + left.time_until(left.burst)
         return {"owner": self.owner, "remaining": left.tokens, "at": self.now, "full_at": full_at}

@@ -10,14 +10,15 @@ import msgspec
 from mulligan.lifecycle import State
 from mulligan.records.batch import BatchRecord
 from mulligan.records.job import FollowUp, Job, NewJob
-from mulligan.store.session import Session, Steps
+from mulligan.store.session import Session
 from mulligan.values.ids import id_from
 from mulligan.values.moment import microseconds
 
 logger = logging.getLogger("mulligan.store")
 
 
-EnqueueSteps = Callable[[Sequence[NewJob]], Steps[list[Job[Any]]]]
+Enqueue = Callable[[Session, Sequence[NewJob]], list[Job[Any]]]
+"""Stores jobs on the connection of a session."""
 
 
 class EndedRow(NamedTuple):
@@ -32,10 +33,10 @@ class EndedRow(NamedTuple):
     request: str = ""
 
 
-def store_follow_ups(session: Session, enqueue_steps: EnqueueSteps, rows: Iterable[EndedRow]) -> None:
+def store_follow_ups(session: Session, enqueue: Enqueue, rows: Iterable[EndedRow]) -> None:
     """Store the jobs that follow these."""
     if jobs := [job for row in rows if row.follow_up is not None for job in _to_follow_up(row, row.follow_up)]:
-        session.play(enqueue_steps(jobs))
+        enqueue(session, jobs)
 
 
 def _to_follow_up(row: EndedRow, text: str) -> Iterator[NewJob]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mulligan.records.redrive import JOBS, PATIENCE, Redrive, RedriveState, end
+from mulligan.store.groups import forget_samples
 from mulligan.store.redrives import redrive_values, write_progress
 from mulligan.store.rows import from_time, to_json, to_time
 from mulligan.store.session import Session
@@ -42,6 +43,8 @@ PARTS = (
         own="owner = :owner AND NOT EXISTS (SELECT 1 FROM mulligan_jobs WHERE batch = mulligan_batches.id)",
     ),
     Part("requests", "mulligan_requests", "id", within="owner = '/' || :owner::text", own="true"),
+    # Its subscriptions, and what others were told about its jobs.
+    Part("deliveries", "mulligan_deliveries", "id", within="true", own="owner = :owner OR about_owner = :owner"),
     # What the administrator was told about the owner's jobs and batches.
     Part("answers", "mulligan_requests", "id", within="owner = ''", own="strpos(answer, :named) > 0"),
 )
@@ -50,6 +53,12 @@ SMALL = {
     "mulligan_spending": "owner = :owner",
     "mulligan_submissions": "owner = :owner",
     "mulligan_shares": "owner = :owner",
+    "mulligan_keys": "owner = :owner",
+    "mulligan_groups": "scope = '/' || :owner::text",
+    "mulligan_statistics": "owner = :owner",
+    "mulligan_subscriptions": "owner = :owner",
+    "mulligan_incidents": "owner = :owner",
+    "mulligan_hooks": "owner = :owner",
     "mulligan_limits": "gate = 'owner/' || :owner::text",
     "mulligan_operations": "owner = :owner AND id <> :id",
 }
@@ -117,6 +126,7 @@ class ForgetOperations:
 
     def _end(self, session: Session, redrive: Redrive, damaged: int) -> Redrive:
         values = {"owner": _owner(redrive), "id": redrive.id}
+        forget_samples(session, _owner(redrive))
         for table, condition in SMALL.items():
             session.filtered("forget_rows", [condition], values, table=table)
         because = _describe_left(self._count_left(session, redrive, until=ALWAYS, most=PAGE), damaged)

@@ -4,6 +4,7 @@ The insert itself checks, so an enqueue costs no additional statement. Whatever 
 """
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 from mulligan.errors import IntakePaused
 from mulligan.records.job import NewJob
@@ -24,4 +25,6 @@ def refuse_paused(sql: Statements, names: list[str], now: Now) -> Steps[None]:
     if not names:
         return
     for row in (yield Statement(sql["intake_paused"], {"intake": to_json(names), "now": now})):
-        raise IntakePaused(row["name"], until=from_time_or_none(row["until"]), reason=row["reason"])
+        until = row["until"]
+        left = None if until is None else timedelta(microseconds=until - row["now"])
+        raise IntakePaused(row["name"], until=from_time_or_none(until), reason=row["reason"], retry_after=left)

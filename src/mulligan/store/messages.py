@@ -13,7 +13,7 @@ from mulligan.records.document import Shape
 from mulligan.records.job import Fence, Job, Lease, ReportedCall
 from mulligan.service.records import ServiceChange
 
-# An id is found by its end among so many: that has no index.
+# The end of an id is searched among this many of the newest: it has no index.
 NEWEST_IDS = 1_000_000
 TIMEOUT = timedelta(seconds=15)
 """How long a call waits for others before it raises StoreUnavailable, unless configured (`store_timeout_sec`)."""

@@ -9,7 +9,7 @@ from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job, was_rejected
 from mulligan.store.batches import BatchOperations, CountChanges
 from mulligan.store.events import event_values, is_done
-from mulligan.store.follow_up import EndedRow, EnqueueSteps, store_follow_ups
+from mulligan.store.follow_up import EndedRow, Enqueue, store_follow_ups
 from mulligan.store.messages import NO_PRECONDITION, Outcome, Permission, Request
 from mulligan.store.reading import row_of
 from mulligan.store.rows import Record, to_duration, to_job
@@ -38,11 +38,11 @@ class MoveParts:
 
 
 class MoveOperations:
-    """`enqueue_steps` is the script of the backend that stores jobs."""
+    """`enqueue` is the operation of the backend that stores jobs."""
 
-    def __init__(self, batches: BatchOperations, enqueue_steps: EnqueueSteps) -> None:
+    def __init__(self, batches: BatchOperations, enqueue: Enqueue) -> None:
         self._batches = batches
-        self._enqueue_steps = enqueue_steps
+        self._enqueue = enqueue
 
     def move(self, session: Session, request: Request, parts: MoveParts) -> Job[Any]:
         changes = CountChanges()
@@ -73,7 +73,7 @@ class MoveOperations:
             self._batches.return_to_draft(session, row)
         if step.target is State.CANCELLED and row["on_cancelled"] is not None:
             about = (row["id"], row["owner"], row["attempt"], session.moment(), step.target)
-            store_follow_ups(session, self._enqueue_steps, [EndedRow(*about, row["on_cancelled"], request.id)])
+            store_follow_ups(session, self._enqueue, [EndedRow(*about, row["on_cancelled"], request.id)])
         changes.add(row["batch"], before, step.target)
         return True
 

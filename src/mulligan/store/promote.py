@@ -15,7 +15,7 @@ from mulligan.store.probes import ProbeOperations
 from mulligan.store.session import Session
 
 PROMOTE_PASS = 1_000
-# A claim waits for so many passes. The worker promotes the rest beside its claims.
+# A claim waits for this many passes. The worker promotes the rest beside its claims.
 PROMOTE_PASSES = 3
 
 PromotePass = Callable[[Session, str, dict[str, Any]], tuple[int, int]]
@@ -43,6 +43,11 @@ class Promotable(NamedTuple):
         return self.has_due or self.has_budget or self.has_probes or self.has_limit or self.is_new_limit
 
 
+def find_promotable(session: Session) -> Promotable:
+    (row,) = session.rows("promotable")
+    return Promotable(**{name: bool(answer) for name, answer in row.items()})
+
+
 class PromoteOperations:
     def __init__(self, operations: SharedOperations, promote_pass: PromotePass) -> None:
         self._services = operations.services
@@ -51,10 +56,6 @@ class PromoteOperations:
         self._promote_pass = promote_pass
         self._probes = ProbeOperations(operations.services)
         self.without_new_limits = operations.limits.without_new_limits
-
-    def find_promotable(self, session: Session) -> Promotable:
-        (row,) = session.rows("promotable")
-        return Promotable(**{name: bool(answer) for name, answer in row.items()})
 
     def promote(
         self, session: Session, changes: CountChanges | None = None, claim: Claim | None = None
@@ -72,24 +73,24 @@ class PromoteOperations:
         return found, again
 
     def _promote(self, session: Session, changes: CountChanges | None) -> tuple[Promotable, int | None]:
-        found = self.find_promotable(session)
+        found = find_promotable(session)
         if found.has_due:
             self._repeat_pass(session, "promote")
             # Some of them may be blocked by a budget or a limit now.
-            found = self.find_promotable(session)
+            found = find_promotable(session)
         has_admitted = found.has_budget and self._admit_retries(session) > 0
         if not (found.has_limit or found.is_new_limit or has_admitted):
             return found, None
         again = self._admit_limited(session, changes)
         if found.is_new_limit:
-            found = self.find_promotable(session)
+            found = find_promotable(session)
         return found, again
 
     def promote_by_duty(self, session: Session, duty: str | None, limit: int, *, is_manual: bool) -> int:
         """Promote up to `limit` jobs of one duty, or of both. A manual run ignores the pause of the duty."""
         self._announce_limits(session)
         promoted = 0
-        if self.find_promotable(session).has_due:
+        if find_promotable(session).has_due:
             promoted, _ = self.promote_pass(session, "promote", duty=duty, limit=limit)
         if is_manual and promoted < limit:
             promoted += sum(self.promote_pass(session, "admit", duty=duty, limit=limit - promoted))
@@ -137,7 +138,7 @@ class PromoteOperations:
         """Make jobs due that no longer wait for their service. Last: the claim may probe with a job that is due now."""
         free, needed = self._probes.find_gates(session, claim)
         moved = sum(self._repeat_pass(session, "unblock", gate=gate) for gate in free)
-        # One pass: a round of so many probes takes hours, and the claim that begins it waits for this.
+        # One pass: a round with that many probes takes hours, and the claim that begins it waits for this.
         return moved + sum(self._repeat_pass(session, "unblock", gate=gate, passes=1) for gate in needed)
 
     def _admit_limited(self, session: Session, changes: CountChanges | None = None) -> int | None:

@@ -5,14 +5,14 @@ from typing import Any
 
 from mulligan.records.schedule import Definition, ScheduleChange, ScheduleNote, ScheduleRecord
 from mulligan.store.events import event_values, is_done
-from mulligan.store.follow_up import EnqueueSteps
+from mulligan.store.follow_up import Enqueue
 from mulligan.store.rows import Record, to_record, to_time
 from mulligan.store.session import Session
 
 
 class ScheduleOperations:
-    def __init__(self, enqueue_steps: EnqueueSteps) -> None:
-        self._enqueue_steps = enqueue_steps
+    def __init__(self, enqueue: Enqueue) -> None:
+        self._enqueue = enqueue
 
     def list_all(self, session: Session) -> list[ScheduleRecord]:
         rows = session.rows("schedules")
@@ -26,7 +26,7 @@ class ScheduleOperations:
         if not session.rows(statement, schedule_values(change.record)):
             return False
         if change.jobs:
-            session.play(self._enqueue_steps(change.jobs))
+            self._enqueue(session, change.jobs)
         for note in change.notes:
             session.rows("event", schedule_event(change.record.name, note))
         return True

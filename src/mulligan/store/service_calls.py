@@ -14,7 +14,7 @@ from mulligan.service.state import BreakerState, ServiceState
 from mulligan.service.window import ServiceCall
 from mulligan.store.messages import Outcome
 
-# An event lists so many calls of an attempt and counts the rest.
+# An event lists this many calls of an attempt and counts the rest.
 MOST_LISTED = 20
 LARGEST_NUMBER = 2**31
 

@@ -111,6 +111,9 @@ def moment(sql: Statements, now: int | None) -> Steps[int]:
     return int(row["now"])
 
 
+Named = tuple[str, Mapping[str, Any]]
+"""The name of a statement and its values."""
+
 # Microseconds. None: the statements use the clock of the database.
 Now = int | None
 
@@ -138,6 +141,10 @@ class Session(ABC):
     def rows(self, name: str, values: Mapping[str, Any] | None = None, /, **more: Any) -> Rows:
         """Run a named statement. Return its rows by column name. Every statement may use `:now`."""
         return self.execute(self.sql[name], {"now": self.now, **(values or {}), **more})
+
+    def together(self, *statements: Named) -> list[Rows]:
+        """Run named statements, in one round trip where there are any. Return the rows of each."""
+        return [self.rows(name, values) for name, values in statements]
 
     def filtered(self, name: str, conditions: Sequence[str], values: Mapping[str, Any], **words: str) -> Rows:
         """Run a named statement with the conditions of a filter."""

@@ -1,10 +1,11 @@
 """The store: the operations on jobs, in the order of a job's life. Each is one transaction, and safe to repeat.
 
-A store is synchronous; async callers run it in a thread. Times are those of the store's clock. `owner=None` sees the
-jobs of all owners. Every operation raises `StoreUnavailable` if the database cannot be reached; the caller may repeat
-it.
+A store is synchronous; async callers run it in a thread, except for `enqueue_async`. Times are those of the store's
+clock. `owner=None` sees the jobs of all owners. Every operation raises `StoreUnavailable` if the database cannot be
+reached; the caller may repeat it.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,27 +15,53 @@ from mulligan.errors import TooManyJobs
 from mulligan.failure.redact import storable
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
+from mulligan.records.admission import Admission, AdmissionRequest, EndedRequest, NewAuditEntry
+from mulligan.records.audit import AuditEntry
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.counts import Counts
+from mulligan.records.delivery import (
+    Delivery,
+    DigestContents,
+    DigestPlan,
+    Incident,
+    NewDelivery,
+    NotifyPlan,
+    NotifyState,
+    NotifyStep,
+    Outgoing,
+    SendResult,
+    Undelivered,
+)
 from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.event import Cursor, Event, EventFilter, EventPage
+from mulligan.records.failure_group import FailureGroup, GroupDecision, GroupState, NameCount
 from mulligan.records.finding import Finding, Limits
+from mulligan.records.folded import Folded
+from mulligan.records.hook import IncomingHook
 from mulligan.records.job import Fence, Job, JobFilter, Lease, NewJob, Page
+from mulligan.records.key import Key, NewKey, StoredKey
 from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
+from mulligan.records.log_entry import EntryPage
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.progress import Progress
 from mulligan.records.redrive import Match, Redrive
 from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
+from mulligan.records.statistics import ProjectionStatus, Statistic
+from mulligan.records.subscription import NewSubscription, SubscriptionRecord
 from mulligan.service.records import Demand, Family, ServiceRecord, ServiceRequest
-from mulligan.store.batches import PUBLISH_PASS, PUBLISH_PASSES
+from mulligan.store.api_keys import ApiKeyOperations
 from mulligan.store.beat import BeatOperations
+from mulligan.store.built_in import BuiltInProjection
 from mulligan.store.counts import CountOperations
+from mulligan.store.dedupe_keys import DedupeKeyOperations
+from mulligan.store.deliveries import DeliveryOperations
 from mulligan.store.duties import DutyOperations
 from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import EventOperations
 from mulligan.store.forget import ForgetOperations
-from mulligan.store.keys import KeyOperations
+from mulligan.store.groups import GroupOperations
+from mulligan.store.hooks import HookOperations
 from mulligan.store.messages import (
     NO_PRECONDITION,
     Answers,
@@ -54,8 +81,10 @@ from mulligan.store.messages import (
 from mulligan.store.moves import MoveOperations, MoveParts
 from mulligan.store.pauses import PauseOperations
 from mulligan.store.projections import Apply, ApplyFailed, project
+from mulligan.store.promote import find_promotable
 from mulligan.store.reading import ReadOperations
 from mulligan.store.redrives import RedriveOperations
+from mulligan.store.request_admission import AdmissionOperations
 from mulligan.store.requests import Once, carry_out, find_answer, has_old_requests, prune_requests
 from mulligan.store.results import ResultOperations, ResultPass
 from mulligan.store.retention import Remove, RetentionOperations
@@ -63,10 +92,16 @@ from mulligan.store.rows import Record, fence_values, to_duration
 from mulligan.store.schedules import ScheduleOperations
 from mulligan.store.session import Script, Session
 from mulligan.store.settle import needs_record
+from mulligan.store.statistics import StatisticOperations
+from mulligan.store.subscriptions import SubscriptionOperations
 
 T = TypeVar("T")
 P = ParamSpec("P")
 Work = Callable[[Session], T]
+
+# Members promoted by one transaction when a batch is published, and how many such transactions the caller waits for.
+PUBLISH_PASS = 1_000
+PUBLISH_PASSES = 100
 
 
 class Backend(Protocol):
@@ -77,8 +112,9 @@ class Backend(Protocol):
     @property
     def remove(self) -> Remove: ...
 
-    def read(self, work: Work[T]) -> T:
-        """Run `work` without changing anything. On PostgreSQL each statement sees the latest commits."""
+    def read(self, work: Work[T], *, is_large: bool = False) -> T:
+        """Run `work` without changing anything. On PostgreSQL each statement sees the latest commits. With `is_large`
+        it reads the first rows of very many."""
         ...
 
     def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
@@ -104,6 +140,10 @@ class Backend(Protocol):
 
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:
         """Store the jobs, and wake waiting workers of other processes."""
+        ...
+
+    async def enqueue_on_loop(self, jobs: Sequence[NewJob]) -> list[Job[Any]] | None:
+        """Do the same on the running event loop without blocking it. None: nothing is stored, only a thread can."""
         ...
 
     def enqueue_script(self, jobs: Sequence[NewJob]) -> Script[list[Job[Any]]]: ...
@@ -132,6 +172,8 @@ class Backend(Protocol):
 
     def examine(self, limits: Limits) -> list[Finding]: ...
 
+    def permissions(self) -> Finding | None: ...
+
     def changes(self) -> Changes: ...
 
     def close(self) -> None: ...
@@ -147,16 +189,21 @@ class Store:
         self._services, self._limits, self._batches = parts.services, parts.limits, parts.batches
         self._submissions = parts.submissions
         self._beats = BeatOperations(parts.services, parts.limits, parts.submissions)
-        self._moves = MoveOperations(parts.batches, parts.enqueue_steps)
+        self._moves = MoveOperations(parts.batches, parts.enqueue)
         self._redrives = RedriveOperations(self._moves, parts.batches)
-        self._schedules = ScheduleOperations(parts.enqueue_steps)
+        self._schedules = ScheduleOperations(parts.enqueue)
         self._retention = RetentionOperations(backend.remove)
         self._forgetting = ForgetOperations(self._retention.forget)
         self._results = ResultOperations()
-        self._keys = KeyOperations()
+        self._dedupe_keys = DedupeKeyOperations()
+        self._api_keys, self._admissions = ApiKeyOperations(), AdmissionOperations()
         self._pauses, self._duties = PauseOperations(), DutyOperations()
         self._reading, self._counts = ReadOperations(), CountOperations()
         self._events = EventOperations(backend.confirm_log)
+        self._groups, self._statistics = GroupOperations(), StatisticOperations()
+        self._built_in = BuiltInProjection(self._events, self._groups, self._statistics)
+        self._subscriptions, self._hooks = SubscriptionOperations(), HookOperations()
+        self._deliveries = DeliveryOperations(parts.enqueue, self._events)
 
     def migrate(self) -> list[str]:
         """Bring the schema up to date, under a lock. Return the names of the migrations that were applied."""
@@ -187,6 +234,10 @@ class Store:
         """Return the findings of `mulligan doctor` about this database."""
         return self._backend.examine(limits)
 
+    def permissions(self) -> Finding | None:
+        """Return what other users of this machine can do with the file of the database; None if it has none."""
+        return self._backend.permissions()
+
     # A job's life
 
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:
@@ -199,6 +250,14 @@ class Store:
         stored = self._enqueue(jobs)
         if stored:
             self._wake()
+        return stored
+
+    async def enqueue_async(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:
+        """As `enqueue`, without blocking the event loop."""
+        stored = await self._backend.enqueue_on_loop(jobs)
+        if stored is None:
+            return await asyncio.to_thread(self.enqueue, jobs)
+        self._wake()
         return stored
 
     def _enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:
@@ -607,7 +666,7 @@ class Store:
     ) -> Job[Any]:
         """Take the dedupe key from a finished job and return the job. Raises `JobNotFound` or `KeyInUse`. With
         `connection` it is part of the caller's transaction."""
-        return self._write_in(connection, once, self._keys.release, request)
+        return self._write_in(connection, once, self._dedupe_keys.release, request)
 
     def _write_in(
         self,
@@ -654,6 +713,14 @@ class Store:
         """Whether jobs of these kinds are queued, running or due, or wait for one of these reasons. Jobs blocked by a
         pause or an open service do not count."""
         return self._read(self._reading.is_busy, kinds, waiting_for)
+
+    def has_promotable(self) -> bool:
+        """Whether a claim has more to do than to take queued jobs: jobs are due or may no longer be blocked, or a
+        service restricts its jobs."""
+        if self._limits.has_news:
+            return True
+        found = self._read(find_promotable)
+        return found.has_work or found.has_restricted
 
     def next_due(self) -> datetime | None:
         """Return when the next waiting job becomes due."""
@@ -727,8 +794,8 @@ class Store:
         return self._read(lambda session: self._events.last_failures(session, jobs, owner))
 
     def last_position(self, *, back: int = 0) -> int:
-        """Return the position of the last event; with `back`, a position that at least so many events follow, if there
-        are."""
+        """Return the position of the last event; with `back`, a position that at least this many events follow, if
+        there are."""
         return self._read(self._events.last_position, back)
 
     def cursors(self) -> list[Cursor]:
@@ -766,8 +833,313 @@ class Store:
         """Delete the cursor of a reader: no events are kept for it any longer. Return whether there was one."""
         return self._backend.write_one(lambda session: self._events.drop_cursor(session, name))
 
+    # Failure groups and statistics, which the duty `project` derives from the log
+
+    def next_entries(self, *, limit: int) -> EntryPage:
+        """Return the next events that were not folded into groups and statistics."""
+        return self._backend.read(lambda session: self._built_in.page(session, limit), is_large=True)
+
+    def apply_folded(self, page: EntryPage, folded: Folded) -> bool:
+        """Add what a page says, in the transaction that moves the position. Return False if another process did."""
+        return self._backend.write(
+            lambda session: self._built_in.apply(session, page, folded), is_durable=False, is_long=True
+        )
+
+    def projection_status(self) -> ProjectionStatus:
+        return self._read(self._built_in.status)
+
+    def rebuild_projection(self) -> None:
+        """Fold the log again, as far as it is complete. The duty `project` does it."""
+        self._backend.write(self._built_in.rebuild, is_long=True)
+
+    def groups(
+        self,
+        *,
+        owner: str | None = None,
+        states: Sequence[GroupState] = (),
+        kind: str | None = None,
+        code: str | None = None,
+        order: str = "impact",
+        skip: int = 0,
+        limit: int = 50,
+    ) -> tuple[list[FailureGroup], int | None]:
+        """Return a page of failure groups, and how many to skip for the next page. `states` are all if empty."""
+        return self._read(
+            lambda session: self._groups.search(
+                session, owner=owner, states=states, kind=kind, code=code, order=order, skip=skip, limit=limit
+            )
+        )
+
+    def group(self, group_id: str, *, owner: str | None = None) -> FailureGroup | None:
+        """Return a group with the counts of all owners, or of one; None if that has no failures in it."""
+        found = self._read(self._groups.find, [storable(group_id)], owner)
+        return found[0] if found else None
+
+    def group_owners(self, group_id: str) -> list[NameCount]:
+        """Return the owners with most failures in a group."""
+        return self._read(self._groups.owners, storable(group_id))
+
+    def decide_group(self, decision: GroupDecision, *, once: Once[FailureGroup] | None = None) -> FailureGroup:
+        """Ignore, resolve or reopen a group. Raises `GroupNotFound`."""
+        return self._write_once(once, self._groups.decide, decision)
+
+    def statistics(
+        self, span: int, *, since: datetime, until: datetime, limit: int, **wanted: str | None
+    ) -> list[Statistic]:
+        """Return the statistics of minutes, hours or days, the newest first."""
+        return self._read(self._statistics.read, span, since, until, wanted, limit)
+
+    def prune_groups(self, *, before: datetime, limit: int) -> int:
+        """Delete groups that were not seen since. Return how many."""
+        return self._write(self._groups.prune, before, limit)
+
+    def prune_statistics(self, span: int, *, before: datetime, limit: int) -> int:
+        """Delete the statistics of at most `limit` minutes, hours or days. Return of how many."""
+        return self._write(self._statistics.prune, span, before, limit)
+
     def _read(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **named: P.kwargs) -> T:
         return self._backend.read(lambda session: work(session, *args, **named))
+
+    # Access to the HTTP API
+
+    def create_api_key(
+        self, key: NewKey, *, audit: Sequence[NewAuditEntry] = (), setup: str | None = None
+    ) -> Key | None:
+        """Store a key. Return None if its id is taken. Raises `KeyExists` if its request created a key already.
+
+        With `setup`, the hash of a setup token, that token is used up. Raises `SetupRefused` for one that is unknown,
+        used or expired, and if there is an administrator's key already.
+        """
+        if setup is None:
+            return self._write(self._api_keys.create, key, audit)
+        return self._write(self._api_keys.set_up, setup, key, audit)
+
+    def revoke_api_key(
+        self,
+        key_id: str,
+        *,
+        owner: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[Key] | None = None,
+    ) -> Key:
+        """Revoke a key and return it; one that is revoked already does not change. Raises `KeyNotFound`."""
+        return self._write_once(once, self._api_keys.revoke, storable(key_id), owner, audit)
+
+    def api_key(self, key_id: str) -> StoredKey | None:
+        """Return a key with the hash of its token, whether it is usable or not."""
+        return self._read(self._api_keys.find, key_id)
+
+    def api_keys(self, *, owner: str | None = None, limit: int = 50, cursor: str | None = None) -> list[Key]:
+        """Return keys by id, also revoked and expired ones. `cursor` is the last id seen."""
+        return self._read(self._api_keys.list_all, owner, limit, cursor)
+
+    def has_api_keys(self, *, is_admin: bool = False) -> bool:
+        """Whether there is a usable key; with `is_admin`, an administrator's."""
+        return self._read(lambda session: self._api_keys.has_usable(session, is_admin=is_admin))
+
+    def offer_setup(self, digest: str, *, duration: timedelta) -> None:
+        """Store the hash of a setup token."""
+        self._write(self._api_keys.offer_setup, digest, duration)
+
+    def admit(self, wanted: Sequence[AdmissionRequest], ended: Sequence[EndedRequest] = ()) -> list[Admission]:
+        """Admit requests, each on its own, and record the ends of earlier ones, in one transaction."""
+        return self._backend.write(lambda session: self._admissions.admit(session, wanted, ended), is_durable=False)
+
+    def audit(self, *, owner: str | None = None, limit: int = 50, cursor: str | None = None) -> list[AuditEntry]:
+        """Return entries of the audit, the newest first. `cursor` is the last id seen."""
+        return self._read(self._admissions.audit, owner, limit, cursor)
+
+    def prune_access(self, *, audited_before: datetime | None, limit: int) -> int:
+        """Delete expired marks and setup tokens, idle rates, and entries of the audit that are older. Return how
+        many."""
+        if not self._read(self._admissions.has_old, audited_before):
+            return 0
+        return self._write(self._admissions.prune, audited_before, limit)
+
+    # Notifications
+
+    def create_subscription(
+        self, new: NewSubscription, *, cursor: str, audit: Sequence[NewAuditEntry] = ()
+    ) -> SubscriptionRecord:
+        """Store a subscription. It is told of events that come later. Raises `SubscriptionExists` or
+        `TooManySubscriptions`."""
+        position = self.last_position()
+        return self._write(self._subscriptions.create, new, audit, cursor, position)
+
+    def declare_subscription(self, new: NewSubscription, *, cursor: str) -> SubscriptionRecord:
+        """Store a subscription of the code, or its new definition. Its secrets, and whether it is disabled, stay."""
+        position = self.last_position()
+        return self._write(self._subscriptions.declare, new, cursor, position)
+
+    def report_subscriptions(self, ids: Sequence[str]) -> None:
+        """Note that the code of a worker has these."""
+        self._write(self._subscriptions.report_seen, ids)
+
+    def subscriptions(
+        self,
+        *,
+        owner: str | None = None,
+        limit: int = 1_000,
+        cursor: str | None = None,
+        is_enabled: bool | None = None,
+    ) -> list[SubscriptionRecord]:
+        """Return subscriptions by id; with `is_enabled`, without the disabled ones. `cursor` is the last id seen."""
+        return self._read(
+            lambda session: self._subscriptions.list_all(session, owner, limit, cursor, is_enabled=is_enabled)
+        )
+
+    def subscription(self, subscription: str, *, owner: str | None = None) -> SubscriptionRecord:
+        return self._read(self._subscriptions.get, storable(subscription), owner)
+
+    def rotate_secret(
+        self, subscription: str, secret: str, *, owner: str | None = None, audit: Sequence[NewAuditEntry] = ()
+    ) -> SubscriptionRecord:
+        """Sign by this secret, and for a day by the previous one too. Raises `SubscriptionNotFound`."""
+        return self._write(self._subscriptions.rotate, storable(subscription), owner, secret, audit)
+
+    def disable_subscription(
+        self,
+        subscription: str,
+        because: str | None,
+        *,
+        owner: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+    ) -> SubscriptionRecord:
+        return self._write(self._subscriptions.disable, storable(subscription), owner, because, audit)
+
+    def enable_subscription(
+        self, subscription: str, *, owner: str | None = None, audit: Sequence[NewAuditEntry] = ()
+    ) -> SubscriptionRecord:
+        return self._write(self._subscriptions.enable, storable(subscription), owner, audit)
+
+    def remove_subscription(
+        self, subscription: str, *, owner: str | None = None, audit: Sequence[NewAuditEntry] = ()
+    ) -> SubscriptionRecord:
+        """Delete it. What was not sent yet is skipped; the log of its deliveries stays."""
+        return self._write(self._subscriptions.remove, storable(subscription), owner, audit)
+
+    def notify(self, step: NotifyStep) -> NotifyPlan | None:
+        """Move the cursor and store what is told, with the jobs that send it. None if another process was faster."""
+        done = self._backend.write(lambda session: self._deliveries.notify(session, step), is_long=True)
+        if done is not None and done.jobs:
+            self._hint()
+        return done
+
+    def tags_of(self, jobs: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Return the tags of these jobs."""
+        return self._read(self._deliveries.tags_of, jobs)
+
+    def incidents_over(self, *, quiet: timedelta, pause: timedelta, limit: int) -> list[Incident]:
+        """Return incidents that have not gone on for `quiet`; or for `pause`, and no job of their group is failed."""
+        return self._read(self._deliveries.list_over, quiet, pause, limit)
+
+    def end_incident(self, incident: Incident, plan: Callable[[NotifyState], NotifyPlan]) -> bool:
+        """End an incident and store what is told of it. Return False if it has gone on."""
+        return self._write(self._deliveries.end_incident, incident, plan)
+
+    def forget_incidents(self, *, quiet: timedelta) -> None:
+        """Forget events that are no failures and have not recurred for so long."""
+        self._write(self._deliveries.forget_incidents, quiet)
+
+    def digests_due(self, *, limit: int) -> list[DigestPlan]:
+        return self._read(self._deliveries.list_due, limit)
+
+    def close_digest(
+        self,
+        digest: DigestPlan,
+        *,
+        most_mails: int,
+        make: Callable[[DigestPlan, DigestContents], NotifyPlan],
+    ) -> int:
+        """Store the delivery that tells of all that waits for this digest, and its job, if it is still due. Return of
+        how many events it tells. A recipient who had `most_mails` in the last hour gets it later."""
+        told = self._backend.write(
+            lambda session: self._deliveries.close_digest(session, digest, most_mails, make), is_long=True
+        )
+        if told:
+            self._hint()
+        return told
+
+    def outgoing(self, delivery: str) -> Outgoing:
+        """Return a delivery with its subscription. Raises `DeliveryNotFound`."""
+        return self._read(self._deliveries.outgoing, delivery)
+
+    def digest_items(self, digest: str) -> list[Delivery]:
+        """Return the deliveries that a digest tells of, the oldest first."""
+        return self._read(self._deliveries.items, digest)
+
+    def freeze_delivery(self, delivery: str, body: str) -> str:
+        """Store what every attempt sends. Return what was stored first."""
+        return self._write(self._deliveries.freeze, delivery, body)
+
+    def record_delivery(self, delivery: str, result: SendResult, *, is_attempt: bool = True) -> bool:
+        """Record what came of an attempt. One that is over already does not change."""
+        return self._write(lambda session: self._deliveries.record(session, delivery, result, is_attempt=is_attempt))
+
+    def deliveries(
+        self,
+        *,
+        owner: str | None = None,
+        subscription: str | None = None,
+        state: str | None = None,
+        about: str | None = None,
+        digest: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> list[Delivery]:
+        """Return deliveries, the newest first. `cursor` is the last id seen."""
+        fields = {"subscription": subscription, "state": state, "about": about, "digest": digest}
+        return self._read(lambda session: self._deliveries.list_all(session, owner, limit, cursor, **fields))
+
+    def delivery(self, delivery: str, *, owner: str | None = None) -> Delivery:
+        return self._read(self._deliveries.get, storable(delivery), owner)
+
+    def redeliver(
+        self,
+        delivery: str,
+        make: Callable[[Delivery], NewJob],
+        *,
+        owner: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+    ) -> Delivery:
+        """Send the same body under the same id again. One that is pending or in a digest does not change."""
+        again = self._write(self._deliveries.redeliver, storable(delivery), owner, make, audit)
+        self._hint()
+        return again
+
+    def send_test(self, new: NewDelivery, job: NewJob, *, audit: Sequence[NewAuditEntry] = ()) -> Delivery:
+        """Store a delivery that no event caused, with its job."""
+        sent = self._write(self._deliveries.send_test, new, job, audit)
+        self._hint()
+        return sent
+
+    def prune_deliveries(self, *, before: datetime, limit: int) -> int:
+        """Delete deliveries that were over before this time. Return how many."""
+        if not self._read(self._deliveries.has_old, before):
+            return 0
+        return self._write(self._deliveries.prune, before, limit)
+
+    def count_undelivered(self) -> list[Undelivered]:
+        """Count the failed and the skipped deliveries of the last day by channel, with one of the reasons."""
+        return self._read(self._deliveries.count_undelivered)
+
+    def create_hook(self, values: dict[str, Any], *, audit: Sequence[NewAuditEntry] = ()) -> IncomingHook:
+        """Store an incoming hook. Raises `HookExists` or `TooManyHooks`."""
+        return self._write(self._hooks.create, values, audit)
+
+    def hooks(self, *, owner: str | None = None, limit: int = 50, cursor: str | None = None) -> list[IncomingHook]:
+        """Return incoming hooks by id. `cursor` is the last id seen."""
+        return self._read(self._hooks.list_all, owner, limit, cursor)
+
+    def hook(self, hook: str) -> IncomingHook | None:
+        return self._read(self._hooks.find, storable(hook))
+
+    def remove_hook(self, hook: str, *, owner: str | None = None, audit: Sequence[NewAuditEntry] = ()) -> IncomingHook:
+        return self._write(self._hooks.remove, storable(hook), owner, audit)
+
+    def note_hook_call(self, hook: str) -> None:
+        """Record the time of a call with a valid signature."""
+        self._write(self._hooks.note_call, hook)
 
     # Requests with an id of the caller
 

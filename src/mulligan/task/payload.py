@@ -39,6 +39,8 @@ class Payload:
         parameters = self._signature.parameters.values()
         self._takes_keywords_only = all(parameter.kind in _BY_KEYWORD for parameter in parameters)
         self._names = self._signature.parameters.keys()
+        are_positional = all(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+        self._positional = tuple(self._names) if are_positional else ()
         self._required = {parameter.name for parameter in parameters if _is_required(parameter)}
         self._more = next((parameter.name for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD), None)
         self._arguments: msgspec.json.Decoder[dict[str, Any]] | None = None
@@ -62,12 +64,18 @@ class Payload:
 
         `in_order`: sets and keys are sorted, so that equal arguments are the same JSON in every process.
         """
-        encoded = self._encode(self.match(args, kwargs).arguments, in_order=in_order)
+        encoded = self._encode(self._by_name(args, kwargs), in_order=in_order)
         try:
             self._decoders()[0].decode(encoded)
         except (ValueError, RecursionError) as error:
             raise InvalidArguments(self._kind, str(error)) from None
         return encoded.decode()
+
+    def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        if not kwargs and len(self._required) <= len(args) <= len(self._positional):
+            # What `bind` does, in a fifth of the time.
+            return dict(zip(self._positional, args, strict=False))
+        return self.match(args, kwargs).arguments
 
     def _encode(self, arguments: dict[str, Any], *, in_order: bool) -> bytes:
         try:
@@ -108,6 +116,31 @@ class Payload:
             return (), values
         bound = inspect.BoundArguments(self._signature, values)
         return bound.args, bound.kwargs
+
+    def convert(self, arguments: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments by name, already read as JSON, for the function. Raises InvalidArguments if they do not fit."""
+        try:
+            return self.decode(msgspec.json.encode(arguments).decode())
+        except Misfit as misfit:
+            raise InvalidArguments(self._kind, misfit.problem) from None
+        except PayloadError as error:
+            raise InvalidArguments(self._kind, str(error)) from None
+
+    def schema(self, template: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The JSON schema of the arguments by name, and the schemas that it refers to.
+
+        `template` is how a schema is referred to: `#/components/schemas/{name}`.
+        """
+        wanted = self._fields(self._hints())
+        try:
+            (found,), others = msgspec.json.schema_components([wanted], schema_hook=_schema, ref_template=template)
+        except TypeError:
+            # A type that only its own code can read: nothing is known of it but that it is JSON.
+            return {"type": "object"}, {}
+        own = others.pop(found["$ref"].removeprefix(template.partition("{name}")[0]))
+        if self._more is None:
+            own["additionalProperties"] = False
+        return own, others
 
     def find_problem(self, arguments: Any) -> str | None:
         """Why these arguments, already read as JSON, do not fit the function; None if they do."""
@@ -204,6 +237,13 @@ def _from_json(wanted: type, value: Any) -> Any:
     if hasattr(wanted, "model_validate"):
         return wanted.model_validate(value)
     raise TypeError(f"a value of type {wanted.__qualname__} cannot be read from JSON")
+
+
+def _schema(kind: type) -> dict[str, Any]:
+    """The JSON schema of a type that msgspec does not know."""
+    if issubclass(kind, os.PathLike):
+        return {"type": "string", "format": "path"}
+    return {}
 
 
 _by_name = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

@@ -18,12 +18,13 @@ class Registry(Mapping[str, Task[..., Any, Any]]):
     def __init__(self) -> None:
         self._tasks: dict[str, Task[..., Any, Any]] = {}
         self._aliases: dict[str, str] = {}
+        self._built_in: dict[str, Task[..., Any, Any]] = {}
         self.concurrency: dict[str, int] = {}
         """The concurrency limits, by kind."""
 
     def add(self, task: Task[..., Any, Any]) -> None:
         for name in (task.name, *task.aliases):
-            if name in self._tasks or name in self._aliases:
+            if name in self:
                 raise BadTask(f"two tasks are named {name!r}; give one of them another name=")
         self._tasks[task.name] = task
         self._aliases |= dict.fromkeys(task.aliases, task.name)
@@ -31,14 +32,18 @@ class Registry(Mapping[str, Task[..., Any, Any]]):
             # A new dict, so that a comparison with the previous one shows the change.
             self.concurrency = {**self.concurrency, task.name: task.concurrency}
 
+    def add_built_in(self, task: Task[..., Any, Any]) -> None:
+        """Add a task of the engine. It is found by its name, and not listed among the tasks of the app."""
+        self._built_in[task.name] = task
+
     def __getitem__(self, kind: str) -> Task[..., Any, Any]:
         try:
-            return self._tasks[self._aliases.get(kind, kind)]
+            return self._built_in.get(kind) or self._tasks[self._aliases.get(kind, kind)]
         except KeyError:
             raise UnknownKind(kind, self._tasks) from None
 
     def __contains__(self, kind: object) -> bool:
-        return kind in self._tasks or kind in self._aliases
+        return kind in self._tasks or kind in self._aliases or kind in self._built_in
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tasks)
@@ -48,7 +53,12 @@ class Registry(Mapping[str, Task[..., Any, Any]]):
 
     @property
     def kinds(self) -> list[str]:
-        """Every name that a job may carry, including former ones."""
+        """Every name that a job may carry, including former ones and those of the engine's own tasks."""
+        return [*self.own_kinds, *self._built_in]
+
+    @property
+    def own_kinds(self) -> list[str]:
+        """The names of the app's tasks, including former ones."""
         return [*self._tasks, *self._aliases]
 
     def permission(self) -> Permission:

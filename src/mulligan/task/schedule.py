@@ -6,12 +6,14 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
+from msgspec import structs
+
 from mulligan.errors import BadSchedule, BadTask, Refused
 from mulligan.records.cron import Cron
 from mulligan.records.job import NewJob
 from mulligan.records.schedule import TAG, Definition, ScheduleRecord, job_id_of, tag_of
 from mulligan.task.checks import check_name
-from mulligan.task.task import Binding, Task
+from mulligan.task.task import Submission, Task
 from mulligan.values.check import LONGEST_NAME, not_allowed, one_of
 
 MISSED = ("once", "skip", "all")
@@ -80,17 +82,16 @@ class Schedule:
 
     def job(self, job_id: str) -> NewJob:
         """The job of a manual run."""
-        return self.task.client.new_job(self._bound(), job_id)
+        return self.task.client.new_job(self._submission.bind(*self._args), job_id)
 
     def job_of(self, tick: datetime) -> NewJob:
         """The job of a tick, submitted at the tick. Every worker makes the same one."""
-        return self.task.client.new_job(self._bound(submitted_at=tick), job_id_of(self.name, tick))
+        return structs.replace(self.job(job_id_of(self.name, tick)), submitted_at=tick)
 
     def due(self, since: datetime, now: datetime, *, limit: int) -> list[datetime]:
         """The ticks from `since` on that must run now; at most `limit` missed ones."""
-        instant = timedelta(microseconds=1)
-        # A planned tick runs even if the rules of its time zone have changed since.
-        ticks = self.cron.last(since - instant, now, most=limit + LATE // timedelta(seconds=1)) or [since]
+        # A planned tick runs even if the rules of its time zone have changed since. Mostly it is the only one.
+        ticks = [since] if self.cron.next(since) > now else self._last(since, now, limit) or [since]
         late = [tick for tick in ticks if tick > now - LATE]
         missed = ticks[: len(ticks) - len(late)]
         match self.missed:
@@ -100,8 +101,13 @@ class Schedule:
                 return late or missed[-1:]
         return late
 
-    def _bound(self, **options: Any) -> Binding[Any]:
-        return self.task.options(tags=[tag_of(self.name)], **options).bind(*self._args)
+    def _last(self, since: datetime, now: datetime, limit: int) -> list[datetime]:
+        instant = timedelta(microseconds=1)
+        return self.cron.last(since - instant, now, most=limit + LATE // timedelta(seconds=1))
+
+    @cached_property
+    def _submission(self) -> Submission[..., Any]:
+        return self.task.options(tags=[tag_of(self.name)])
 
 
 class Timetable(Mapping[str, Schedule]):

@@ -1,13 +1,15 @@
 """A task: a function whose calls become durable jobs, typed by its own signature."""
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
 from uuid import UUID
+
+from msgspec import Struct
 
 from mulligan.errors import BadArgument, BadBatch, BadTask, InvalidArguments, Snooze
 from mulligan.failure.policy import RetryPolicy
@@ -61,14 +63,22 @@ R = TypeVar("R", covariant=True)
 DEFAULT_TIMEOUT = "15m"
 
 
-@dataclass(frozen=True, slots=True)
-class Binding(Generic[R]):
+class Binding(Struct, Generic[R], frozen=True):
     """A call that is checked and encoded, but not enqueued yet."""
 
     task: "Task[..., Any, R]"
     arguments: str
     options: JobOptions
     service: str = ""
+
+    async def enqueue_async(self) -> Job[R]:
+        """Store the call as a job, without blocking the event loop."""
+        (job,) = await self.task.client.enqueue_async([self])
+        return job
+
+    def is_like(self, other: "Binding[Any]") -> bool:
+        """Whether the two are surely the same call with other arguments."""
+        return self.task is other.task and self.options is other.options and self.service == other.service
 
     @property
     def own_id(self) -> str | None:
@@ -131,6 +141,11 @@ class Submission(Generic[P, R]):
         (job,) = self._task.client.enqueue([self.bind(*args, **kwargs)])
         return job
 
+    def bind_json(self, arguments: Mapping[str, Any]) -> Binding[R]:
+        """Like `bind`, for arguments by name that were read from JSON: they are converted to the annotations."""
+        args, kwargs = self._task.payload.convert(arguments)
+        return self.bind(*args, **kwargs)
+
     def reject(self, error: Exception, /, *args: Any, **kwargs: Any) -> Job[R]:
         """Store the call as a job that failed with this error before it could run.
 
@@ -150,8 +165,7 @@ class Submission(Generic[P, R]):
         return task.client.reject(Binding(task, arguments, options, service), error)
 
     async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
-        (job,) = await self._task.client.enqueue_async([self.bind(*args, **kwargs)])
-        return job
+        return await self.bind(*args, **kwargs).enqueue_async()
 
 
 class Task(Generic[P, C, R]):
@@ -177,12 +191,14 @@ class Task(Generic[P, C, R]):
         on_failed: "Task[..., Any, Any] | None" = None,
         on_cancelled: "Task[..., Any, Any] | None" = None,
         at_most_once: bool = False,
+        public: bool = False,
         aliases: Iterable[str] = (),
     ) -> None:
         self.function = function
         self.client = client
         self.name = check_name("the name of a task", name)
         self.at_most_once = at_most_once
+        self.public = public
         self.retry = check_retry(self.name, retry, at_most_once=at_most_once)
         self.rules = check_rules(rules, f"rules of task {self.name!r}")
         self.service = check_service(self.name, service)

@@ -13,8 +13,9 @@ def is_id(value: object) -> bool:
 
 def uuid7(millisecond: int, head: int, tail: int) -> str:
     """An id from 48 bits of time, 12 bits and 62 bits."""
-    digits = f"{millisecond:012x}7{head:03x}{0b10 << 62 | tail:016x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    node, variant = tail & (1 << 48) - 1, 0b10 << 14 | tail >> 48
+    # An f-string takes twice as long.
+    return "%08x-%04x-7%03x-%04x-%012x" % (millisecond >> 16, millisecond & 0xFFFF, head, variant, node)  # noqa: UP031
 
 
 def id_from(cause: str, millisecond: int = 0) -> str:

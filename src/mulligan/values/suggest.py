@@ -5,7 +5,9 @@ from collections.abc import Iterable
 # High enough to leave out names that only begin alike.
 _LIKENESS = 0.7
 _LONGEST = 100
-_MOST_LISTED = 10
+# A list up to the first length is shown whole; of a longer one, as many names as the second.
+_LISTED_WHOLE = 20
+_LISTED = 10
 
 
 def nearest(name: object, known: Iterable[str]) -> str | None:
@@ -29,7 +31,8 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 def unknown(what: str, name: object, known: Iterable[str]) -> str:
     """`no queue is named 'bluk'; did you mean 'bulk'? known are: 'bulk', 'default'`."""
     names = sorted(known)
-    listed = ", ".join(map(repr, names[:_MOST_LISTED])) + ", …" * (len(names) > _MOST_LISTED)
+    is_long = len(names) > _LISTED_WHOLE
+    listed = ", ".join(map(repr, names[:_LISTED] if is_long else names)) + ", …" * is_long
     return f"no {what} is named {name!r:.300}; {did_you_mean(name, names)}known are: {listed or 'none'}"
 
 

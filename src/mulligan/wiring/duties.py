@@ -10,6 +10,7 @@ from mulligan.console.duties import DutyPlan
 from mulligan.console.stuck import StuckJobs
 from mulligan.duties.expire import Expire
 from mulligan.duties.probe import Probe
+from mulligan.duties.project import Project
 from mulligan.duties.promote import Promote
 from mulligan.duties.prune import Prune
 from mulligan.duties.reclaim import Reclaim
@@ -17,13 +18,16 @@ from mulligan.duties.redrive import RunRedrives
 from mulligan.duties.runner import DutyGroup, DutyRunner, DutyWork, PendingDuties, RunRecorder
 from mulligan.duties.schedule import RunSchedules
 from mulligan.judge import Judge
+from mulligan.notify.duties import Digest, Notify
 from mulligan.policies.file import PolicyFile
+from mulligan.projections.fold import fold
 from mulligan.settings import DutyBounds, Settings
 from mulligan.store.store import Store
 from mulligan.task.registry import Registry
 from mulligan.task.schedule import Timetable
 from mulligan.task.task import Task
 from mulligan.values.clock import Clock
+from mulligan.wiring.notify import Notifications
 from mulligan.worker.keeper import BEATS_PER_LEASE
 from mulligan.worker.worker import Duty, WorkerOptions
 
@@ -46,6 +50,7 @@ class DutyBuilder:
     policies: PolicyFile
     stuck: StuckJobs
     probe_task: Task[..., object, object] | None
+    notifications: Notifications
 
     def for_worker(self, incarnation: str, options: WorkerOptions) -> list[Duty]:
         """All duties of a worker."""
@@ -54,9 +59,11 @@ class DutyBuilder:
             *self._promotions(),
             self._expire(),
             self._redrive(incarnation),
+            self._project(),
             self._prune(),
             *([self._tick(incarnation)] if self.timetable else []),
             *self.probes(options.queues[0] if options.queues else None),
+            *self._notify(options.queues[0] if options.queues else None),
         ]
         pending = PendingDuties(self.store(), self.clock())
         return self._file_duty() + list(self._runners(works, pending, RunRecorder(self.store(), worker=incarnation)))
@@ -91,9 +98,11 @@ class DutyBuilder:
             *self._promotions(),
             self._expire(),
             self._redrive(MANUALLY),
+            self._project(),
             self._prune(),
             self._tick(MANUALLY),
             *self.probes(),
+            *self._notify(),
         ]
         return {
             "reclaim": _plan(reclaim, lambda actor: len(take_stuck(actor=actor, limit=limit))),
@@ -106,6 +115,24 @@ class DutyBuilder:
         if self.probe_task is None:
             return []
         return [Probe(self.store(), self.judge.services, self.probe_task, queue=queue, **self._bounds("probe"))]
+
+    def _notify(self, queue: str | None = None) -> list[Notify | Digest]:
+        """The jobs go to a queue of this worker, so that at least this worker can run them."""
+        parts, store, clock = self.notifications, self.store(), self.clock()
+        return [
+            Notify(
+                store,
+                parts.jobs,
+                definitions=parts.definitions,
+                clock=clock,
+                ids=parts.ids,
+                secrets=parts.secrets,
+                source=self.settings().public_url or "mulligan",
+                queue=queue,
+                **self._bounds("notify"),
+            ),
+            Digest(store, parts.jobs, clock=clock, queue=queue, **self._bounds("digest")),
+        ]
 
     def _bounds(self, duty: str) -> DutyBounds:
         return self.settings().duty_bounds(duty)
@@ -151,9 +178,21 @@ class DutyBuilder:
     def _redrive(self, worker: str) -> RunRedrives:
         return RunRedrives(self.store(), self.tasks, clock=self.clock(), worker=worker, **self._bounds("redrive"))
 
+    def _project(self) -> Project:
+        return Project(self.store(), fold, self.clock(), **self._bounds("project"))
+
     def _prune(self) -> Prune:
         settings = self.settings()
-        return Prune(self.store(), keep=settings.retention, results=settings.retention_results, **self._bounds("prune"))
+        return Prune(
+            self.store(),
+            keep=settings.retention,
+            results=settings.retention_results,
+            audit=settings.retention_audit,
+            groups=settings.retention_groups,
+            spans=settings.retention_spans,
+            deliveries=settings.retention_deliveries,
+            **self._bounds("prune"),
+        )
 
 
 def _plan(bounds: DutyBounds, run: Callable[[str | None], int]) -> DutyPlan:
@@ -161,4 +200,9 @@ def _plan(bounds: DutyBounds, run: Callable[[str | None], int]) -> DutyPlan:
 
 
 def _manual_run(work: DutyWork) -> Callable[[str | None], int]:
-    return lambda _actor: work.step_manually() if isinstance(work, Promote) else work.step()
+    match work:
+        case Promote():
+            return lambda _actor: work.step_manually()
+        case Project():
+            return lambda _actor: work.catch_up()
+    return lambda _actor: work.step()

@@ -1,4 +1,4 @@
-"""Run a worker on an event loop: until a signal, alongside other work, or until a condition holds."""
+"""Run a worker on an event loop: until a signal, alongside other work, or while there are jobs."""
 
 import asyncio
 import signal
@@ -13,7 +13,7 @@ from mulligan.worker.forks import Executor, hide_signals_from_forks
 from mulligan.worker.hooks import Hooks, enter_lifespan
 from mulligan.worker.loop_guard import guard_loop, run_to_end
 from mulligan.worker.tuning import collect_every_second, collect_less, shorten_turns
-from mulligan.worker.worker import Worker
+from mulligan.worker.worker import WhenIdle, Worker
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 
@@ -65,8 +65,8 @@ class WorkerLoop:
                     worker.stop()
                     await running
 
-    def run_until(
-        self, worker: Worker, is_over: Callable[[], bool], *, timeout: timedelta | None, unfinished: Callable[[], str]
+    def run_while_needed(
+        self, worker: Worker, when_idle: WhenIdle, *, timeout: timedelta | None, unfinished: Callable[[], str]
     ) -> None:
         """Raises TimeoutError after `timeout`, with what `unfinished` says."""
 
@@ -75,7 +75,7 @@ class WorkerLoop:
             try:
                 with guard_loop(asyncio.get_running_loop(), worker.stop):
                     async with self._prepared(worker), limit:
-                        await worker.run(until=is_over)
+                        await worker.run(when_idle=when_idle)
             except TimeoutError:
                 if timeout is None or not limit.expired():
                     raise

@@ -5,10 +5,11 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from mulligan.records.token import RandomBytes
 from mulligan.service.config import ServiceBook
 from mulligan.store.messages import Changes
 from mulligan.store.store import Store
-from mulligan.values.clock import Clock, SystemClock, system_randomness
+from mulligan.values.clock import Clock, SystemClock, system_randomness, system_secrets
 from mulligan.worker.drivers import Driver, ThreadDriver
 from mulligan.worker.settler import BATCH
 
@@ -34,6 +35,7 @@ class AppParts:
     loop: Callable[[], asyncio.AbstractEventLoop] = new_loop
     clock: Clock = field(default_factory=SystemClock)
     randomness: random.Random = field(default_factory=system_randomness)
+    secrets: RandomBytes = system_secrets
     uses_connections: bool = True
     isolates: bool = True
     at_once: int = BATCH

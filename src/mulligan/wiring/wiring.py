@@ -10,21 +10,29 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from mulligan.console.audit import Audit
 from mulligan.console.batches import Batches
 from mulligan.console.dead_letters import DeadLetters
+from mulligan.console.deliveries import Deliveries
 from mulligan.console.doctor import Doctor
 from mulligan.console.duties import Duties
 from mulligan.console.events import EventLog
+from mulligan.console.failures import Failures
+from mulligan.console.hooks import IncomingHooks
 from mulligan.console.ids import IdSearch
 from mulligan.console.jobs import Jobs
+from mulligan.console.keys import ApiKeys
 from mulligan.console.limits import LimitUsage
 from mulligan.console.pauses import Pauses
+from mulligan.console.policies import PolicyConsole
 from mulligan.console.reclassify import Reclassifier
 from mulligan.console.redrives import Redrives
 from mulligan.console.results import Results
 from mulligan.console.schedules import Schedules
 from mulligan.console.services import Services
+from mulligan.console.statistics import StatisticConsole
 from mulligan.console.stuck import StuckJobs
+from mulligan.console.subscriptions import Subscriptions
 from mulligan.duties.probe import TIMEOUT_SECONDS, ProbeTask, has_probes
 from mulligan.duties.runner import DutyGroup
 from mulligan.failure.error_codes import Catalogue, ErrorCode
@@ -32,6 +40,9 @@ from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.rule import AnyRule, check_rules
 from mulligan.judge import Judge
 from mulligan.lifecycle import LIVE
+from mulligan.notify.duties import CURSOR
+from mulligan.notify.signature import encode_secret, is_signed
+from mulligan.notify.subscription import Subscription, check_target
 from mulligan.policies.file import PolicyFile
 from mulligan.policies.owner import Owner
 from mulligan.policies.queue import Queue
@@ -40,6 +51,7 @@ from mulligan.policies.unknown_names import Names
 from mulligan.records.duty import RETRY_REASONS
 from mulligan.records.job import DEFAULT_QUEUE
 from mulligan.records.limit import LimitBook
+from mulligan.records.subscription import Channel
 from mulligan.service.config import Service, ServiceBook
 from mulligan.service.records import PROBE_KIND
 from mulligan.settings import Settings
@@ -54,11 +66,12 @@ from mulligan.values.clock import Clock, Ids
 from mulligan.values.duration import Duration, parse
 from mulligan.wiring.duties import DutyBuilder
 from mulligan.wiring.loop import WorkerLoop
+from mulligan.wiring.notify import build_notifications
 from mulligan.wiring.parts import AppParts
 from mulligan.worker.children.locate import end_reading, locate_app
 from mulligan.worker.children.pool import ChildPool
 from mulligan.worker.hooks import Hooks
-from mulligan.worker.worker import Duty, Worker, WorkerOptions
+from mulligan.worker.worker import Duty, Idle, Worker, WorkerOptions
 
 BuildDuties = Callable[[str, WorkerOptions], list[Duty]]
 
@@ -76,6 +89,7 @@ class Wiring:
         services: Iterable[Service],
         queues: Iterable[Queue],
         owners: Iterable[Owner],
+        subscriptions: Iterable[Subscription],
         lifespan: Callable[..., Any] | None,
         version: str | None,
     ) -> None:
@@ -104,13 +118,24 @@ class Wiring:
         )
         self.client = Client(
             self.store,
-            self.new_id,
+            lambda number: self._new_ids.many(number),
             self.judge.in_force,
             quotas=self.quotas,
             classify=self.judge.verdict,
             uses_connections=lambda: self.parts.uses_connections,
+            is_open=lambda: self._opened is not None,
         )
         self._probe_task = self._register_probe_task() if has_probes(self._book) else None
+        self.notifications = build_notifications(
+            subscriptions,
+            store=self.store,
+            clock=self.clock,
+            settings=lambda: self.settings,
+            client=self.client,
+            tasks=self.tasks,
+            ids=self.new_id,
+            secrets=self._draw,
+        )
         self._wire_console()
         self.loop = WorkerLoop(app, self.hooks, lambda: self.parts.loop())
 
@@ -138,10 +163,27 @@ class Wiring:
         )
         self.results = Results(store, lambda: self.parts.changes(self.store()), self.clock, tasks)
         self.events = EventLog(store)
+        self.policy_console = PolicyConsole(tasks, self.judge.in_force, self.policies, self.names)
         self.ids = IdSearch(store)
         self.limits = LimitUsage(store)
+        self.keys = ApiKeys(store, ids, self._draw)
+        self.audit = Audit(store)
+        self.subscriptions = Subscriptions(
+            store,
+            ids,
+            cursor=CURSOR,
+            new_secret=self._new_secret,
+            check_target=self._check_target,
+            to_job=self.notifications.jobs.to_send,
+        )
+        self.deliveries = Deliveries(store, ids, self.notifications.jobs.to_send)
         self.batches = Batches(store, ids, self.client, tasks.permission)
         self.redrives = Redrives(store, ids)
+        self.failures = Failures(store, ids, self.redrives)
+        self.statistics = StatisticConsole(store)
+        self.incoming = IncomingHooks(
+            store, ids, redrives=self.redrives, new_secret=self._new_secret, is_signed=is_signed
+        )
         self.reclassifier = Reclassifier(store, self.judge, self.jobs)
         self.dead_letters = DeadLetters(store, ids)
         self.duty_builder = DutyBuilder(
@@ -154,6 +196,7 @@ class Wiring:
             policies=self.policies,
             stuck=self.stuck,
             probe_task=self._probe_task,
+            notifications=self.notifications,
         )
         self.duties = Duties(store, ids, self.clock, self.duty_builder.manual_plans)
         self.doctor = Doctor(
@@ -163,6 +206,7 @@ class Wiring:
             stuck_after=self._stuck_after,
             policies=self.policies,
             names=self.names,
+            has_smtp=lambda: self.settings.smtp_url is not None,
         )
 
     def _register_probe_task(self) -> Task[..., Any, Any]:
@@ -203,6 +247,21 @@ class Wiring:
     def new_id(self) -> str:
         return self._new_ids()
 
+    def _draw(self, length: int) -> bytes:
+        return self.parts.secrets(length)
+
+    def _new_secret(self) -> str:
+        return encode_secret(self._draw(32))
+
+    def _check_target(self, channel: Channel, to: str) -> str:
+        """An address of mail, or a URL that may be called as far as its form tells. Raises ValueError."""
+        if channel is Channel.WEBHOOK:
+            # Late: it imports TLS, which most programs do not need from us.
+            from mulligan.egress import check_url
+
+            check_url(to, self.settings.egress)
+        return check_target(channel, to)
+
     def _stuck_after(self) -> timedelta:
         return self.settings.stuck_after
 
@@ -241,7 +300,7 @@ class Wiring:
         tasks = [task for task in self.tasks.values() if task is not self._probe_task]
         of_tasks = [task.service for task in tasks]
         return Names(
-            kinds=self.tasks.kinds,
+            kinds=self.tasks.own_kinds,
             queues={DEFAULT_QUEUE, *(task.queue for task in tasks), *self.quotas.named_queues},
             services={
                 *filter(None, (one for one in of_tasks if not callable(one))),
@@ -300,26 +359,27 @@ class Wiring:
 
     def run_until_idle(self, *, retries: bool, timeout: Duration | None, concurrency: int | None) -> None:
         waiting_for = RETRY_REASONS if retries else ()
-        self.loop.run_until(
+
+        def when_idle(*, is_vain: bool) -> Idle:  # noqa: ARG001
+            return Idle.WAIT if self.store().is_busy(self.tasks.kinds, waiting_for=waiting_for) else Idle.STOP
+
+        self.loop.run_while_needed(
             self.build_worker(concurrency),
-            lambda: not self.store().is_busy(self.tasks.kinds, waiting_for=waiting_for),
+            when_idle,
             timeout=None if timeout is None else parse(timeout),
             unfinished=self._unfinished,
         )
 
     def run_while(self, goes_on: Callable[[], bool], ticker: DutyGroup) -> None:
         """Work until no job is queued or running and `goes_on()`, which may move the clock, returns False."""
-        worker = self.build_worker(duties=self.duty_builder.for_sandbox(ticker))
+        worker, store = self.build_worker(duties=self.duty_builder.for_sandbox(ticker)), self.store()
 
-        def is_over() -> bool:
-            if self.store().is_busy(self.tasks.kinds):
-                return False
-            if not goes_on():
-                return True
-            worker.look()
-            return False
+        def when_idle(*, is_vain: bool) -> Idle:
+            if store.is_busy(self.tasks.kinds) or (not is_vain and store.has_promotable()):
+                return Idle.WAIT
+            return Idle.CLAIM if goes_on() else Idle.STOP
 
-        self.loop.run_until(worker, is_over, timeout=None, unfinished=self._unfinished)
+        self.loop.run_while_needed(worker, when_idle, timeout=None, unfinished=self._unfinished)
 
     def _unfinished(self) -> str:
         """The number of unfinished jobs of this app, by state."""

@@ -23,7 +23,7 @@ AHEAD_SECONDS = 0.1
 POLL_SECONDS = 1.0
 SHORTEST_REST = 0.001
 NOW = timedelta(0)
-# If none of so many attempts asked for the record of its job, claims no longer return the records.
+# If none of this many attempts asked for the record of its job, claims no longer return the records.
 LEARNED = 1_000
 
 

@@ -127,7 +127,7 @@ class Threads:
         return result
 
     def start(self, function: Callable[[], Any]) -> "ThreadCall":
-        call = ThreadCall(function)
+        call = ThreadCall(function, self._release)
         with self._lock:
             if self._idle > 0:
                 self._idle -= 1
@@ -150,17 +150,20 @@ class Threads:
                 if call.was_interrupted:
                     # An exception may still be raised in this thread, so it is not used again.
                     return
-                with self._lock:
-                    self._idle += 1
         except Interrupted:
             return
+
+    def _release(self) -> None:
+        with self._lock:
+            self._idle += 1
 
 
 class ThreadCall:
     """One call of a function in a thread."""
 
-    def __init__(self, function: Callable[[], Any]) -> None:
+    def __init__(self, function: Callable[[], Any], release: Callable[[], None]) -> None:
         self.function = function
+        self._release = release
         self.context = contextvars.copy_context()
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
@@ -191,6 +194,9 @@ class ThreadCall:
     def _finish(self, result: Any, error: BaseException | None) -> None:
         with self._lock:
             self._is_over = True
+        if not self.was_interrupted:
+            # Before the caller hears of it: its next call takes this thread, and starts no other.
+            self._release()
         self._deliver(result, error)
 
     def interrupt(self) -> None:

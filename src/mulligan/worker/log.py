@@ -43,7 +43,7 @@ _MOVES = {
     Release: Move.RELEASE,
     Cancel: Move.CANCEL,
 }
-_ENDS = {
+ENDS = {
     Succeed: "succeeded",
     Retry: "retried",
     Fail: "failed",
@@ -118,7 +118,7 @@ def _sentence(lease: Lease, decision: Decision) -> tuple[str, tuple[Any, ...]]:
         case Release(verdict=Verdict() as verdict, reasons=reasons):
             of = f"crash {reasons.get('crash')} of {reasons.get('of')}"
             return "crashed its process with %s, %s: it runs again", (_what(verdict), of)
-    return "was %s", (_ENDS[type(decision)],)
+    return "was %s", (ENDS[type(decision)],)
 
 
 def _what(verdict: Verdict) -> str:
@@ -226,7 +226,7 @@ class Summary:
         """Log a line if a minute has passed, unless nothing happened or only probes failed: an outage is logged
         separately."""
         is_due = self._clock.monotonic() - self._since >= SUMMARY_SECONDS
-        if is_due and self._counts.keys() != {_ENDS[Park]}:
+        if is_due and self._counts.keys() != {ENDS[Park]}:
             self.log(running)
 
     def log(self, running: int) -> None:
@@ -234,7 +234,7 @@ class Summary:
         counts, self._counts, self._since = self._counts, Counter(), self._clock.monotonic()
         if not counts or not logger.isEnabledFor(logging.INFO):
             return
-        ends = {name: counts[name] for name in (*_ENDS.values(), "refused") if counts[name]}
+        ends = {name: counts[name] for name in (*ENDS.values(), "refused") if counts[name]}
         words = ", ".join(f"{number:,} {name}" for name, number in ends.items())
         fields = ends | {"running": running, "seconds": round(seconds, 1)}
         period = describe(timedelta(seconds=round(seconds)))
@@ -245,4 +245,4 @@ def _end(outcome: Outcome, answer: Settled) -> str:
     if answer is Settled.REFUSED:
         return "refused"
     # A job whose outcome cannot be stored has failed.
-    return _ENDS[Fail if answer is Settled.UNSTORABLE else type(outcome.decision)]
+    return ENDS[Fail if answer is Settled.UNSTORABLE else type(outcome.decision)]

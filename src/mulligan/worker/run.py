@@ -23,6 +23,8 @@ from mulligan.worker.running import Running
 
 async def run(running: Running, task: Task[..., Any, Any], driver: Driver, around: Sequence[Hook] = ()) -> Ended:
     CURRENT.set(running.attempt)
+    if running.make_current is not None:
+        running.make_current()
     running.attempt.may_block = not task.is_async
     try:
         args, kwargs = task.payload.decode(running.lease.arguments)

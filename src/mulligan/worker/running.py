@@ -10,6 +10,7 @@ from mulligan.attempt import NO_PORTS, Attempt, Ports
 from mulligan.records.job import Lease
 from mulligan.store.messages import ReportedProgress
 from mulligan.worker.ending import StopReason
+from mulligan.worker.tracing import AttemptTrace
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +37,10 @@ class Running:
     """The task's own code has run, or may have."""
     is_over: bool = False
     """Its outcome is on the way to the store: the code's result no longer counts."""
+    trace: AttemptTrace | None = None
+    """Its spans, if the worker traces."""
+    make_current: Callable[[], None] | None = None
+    """Makes its span the current one where its code runs."""
     _stored: tuple[float, str] = (0.0, "")
 
     def __post_init__(self, ports: Ports) -> None:

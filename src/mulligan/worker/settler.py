@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ logger = logging.getLogger("mulligan.worker")
 BATCH = 500
 GATHER_SECONDS = 0.005
 LOST = Interruption(StopReason.LOST)
-# With so many unsettled failures of a service, no more of its jobs start until the store has counted those. Otherwise
+# With this many unsettled failures of a service, no more of its jobs start until the store has counted those. Otherwise
 # fast failures would go through everything that was claimed before the breaker can open.
 MOST_UNSETTLED = 5
 
@@ -167,6 +167,7 @@ class Settler:
         for outcome in outcomes:
             if not may_charge_service(outcome):
                 log_decision(outcome)
+        began = self._clock.now()
         answers = await self._calls.persist(lambda: self._store.settle(outcomes), kind="settle")
         log_service_changes(answers.changes)
         if answers.not_closed:
@@ -174,11 +175,19 @@ class Settler:
                 self.drop(running, StopReason.HELD)
         settled = [answers.spared.get(n, outcome) for n, outcome in enumerate(outcomes)]
         self._summary.count(settled, answers)
+        self._trace(batch, settled, answers, began=began)
         for wanted, outcome, answer in zip(outcomes, settled, answers, strict=True):
             if may_charge_service(wanted):
                 log_decision(outcome, service_state=answers.breakers.get(outcome.lease.service))
             if answer in (Settled.REFUSED, Settled.UNSTORABLE):
                 log_refusal(outcome, answer)
+
+    def _trace(
+        self, batch: Sequence[End], settled: Sequence[Outcome], answers: Sequence[Settled], *, began: datetime
+    ) -> None:
+        for end, outcome, answer in zip(batch, settled, answers, strict=True):
+            if end.running.trace is not None:
+                end.running.trace.settle(outcome, answer, began=began, ended=self._clock.now())
 
     def _count_settled(self, batch: Sequence[End]) -> None:
         if self._unsettled_failures:

@@ -1,14 +1,16 @@
 """Slots: what runs in this worker, what waits for a slot, and how an attempt that overruns is stopped."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from mulligan import traces
 from mulligan.attempt import Ports
-from mulligan.errors import LeaseLost, StoreError, WornOut
+from mulligan.errors import LeaseLost, MulliganError, StoreError, WornOut
 from mulligan.failure.verdict import Failure
 from mulligan.judge import Judge
 from mulligan.records.job import Lease
@@ -25,6 +27,10 @@ from mulligan.worker.log import log_start
 from mulligan.worker.run import begin_once, end_if_interrupted, end_once, run, runs_at_most_once
 from mulligan.worker.running import Backlog, Running
 from mulligan.worker.settler import LOST, Settler, concerns_service
+from mulligan.worker.tracing import AttemptTrace
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
 
 logger = logging.getLogger("mulligan.worker")
 
@@ -166,21 +172,27 @@ class Slots:
         lease = running.lease
         running.started = self._clock.monotonic()
         self._running[running] = None
-        log_start(lease)
+        tracer = traces.tracer()
+        if tracer is None:
+            log_start(lease)
         task = self._tasks[lease.kind]
         children = self._children if _is_isolated(task, lease) else None
         running.timeout = self._judge.timeout_of(lease)
-        self._loop.create_task(self._attempt(running, task, children))
-        # In a child the time is counted anew when the task's own code begins.
+        self._loop.create_task(self._attempt(running, task, children, tracer))
+        # In a child the time starts again when the task's own code begins.
         self._watch(running, running.timeout.total_seconds() + (START_SECONDS if children else 0))
 
     # Run and end
 
-    async def _attempt(self, running: Running, task: Task[..., Any, Any], children: ChildPool | None) -> None:
+    async def _attempt(
+        self, running: Running, task: Task[..., Any, Any], children: ChildPool | None, tracer: "Tracer | None"
+    ) -> None:
         # Set here, not in `_start`: a task that is cancelled before its first step never ends by itself.
         running.task = asyncio.current_task()
         is_once = runs_at_most_once(running, task)
         try:
+            if tracer is not None:
+                await self._trace(running, tracer)
             ended = await begin_once(running, self._store, self._driver) if is_once else end_if_interrupted(running)
             if ended is None and children is None:
                 ended = await run(running, task, self._driver, self._around)
@@ -201,6 +213,15 @@ class Slots:
         assert ended is not None
         self._end(running, end_once(running, ended) if is_once else ended)
 
+    async def _trace(self, running: Running, tracer: "Tracer") -> None:
+        """Begin the attempt's spans. The record of the job has the trace that it belongs to."""
+        # Without the record, the attempt runs without a trace.
+        with contextlib.suppress(MulliganError):
+            job = await self._driver.blocking(lambda: running.lease.job)
+            running.trace = AttemptTrace(tracer, running.lease, job)
+            running.make_current = running.trace.make_current
+        log_start(running.lease)
+
     async def _run_isolated(self, running: Running, task: Task[..., Any, Any], children: ChildPool) -> Ended:
         def count_time() -> None:
             if running.why is None:
@@ -215,6 +236,8 @@ class Slots:
 
     def _end(self, running: Running, ended: Ended) -> None:
         running.is_over = True
+        if running.trace is not None:
+            running.trace.end(ended)
         del self._running[running]
         seconds = self._clock.monotonic() - running.started
         # The time that a service took to fail says nothing about other jobs.

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import Enum
+from functools import partial
 from typing import Any, Protocol
 
 from mulligan.errors import StoreError, StoreUnavailable
@@ -30,6 +32,21 @@ logger = logging.getLogger("mulligan.worker")
 # How long a worker that was told to stop waits for a store that does not answer.
 PATIENCE_SECONDS = 5.0
 LONGEST_PAUSE = 5.0
+
+
+class Idle(Enum):
+    """What a worker that has no job does next."""
+
+    STOP = "stop"
+    CLAIM = "claim"
+    WAIT = "wait"
+    """There are jobs, and it claims again: at once if attempts have ended since the last claim, else after a while."""
+
+
+class WhenIdle(Protocol):
+    def __call__(self, *, is_vain: bool) -> Idle:
+        """Tell what to do next. `is_vain`: the worker has just claimed and got nothing."""
+        ...
 
 
 class Duty(Protocol):
@@ -154,10 +171,6 @@ class Worker:
             self._patience = self._loop.call_later(PATIENCE_SECONDS, self._calls.lose_patience)
         self._wake.set()
 
-    def look(self) -> None:
-        """Claim again at once: there may be jobs."""
-        self._wake.set()
-
     async def prepare(self, resources: Any = None) -> None:
         """Start a child if a task needs one. `resources` is what attempts find as `attempt().resources`.
 
@@ -174,8 +187,8 @@ class Worker:
         """Wait until it has drained and left."""
         await self._has_ended.wait()
 
-    async def run(self, *, until: Callable[[], bool] | None = None) -> None:
-        """Work until stopped, or until it is idle and `until` returns true.
+    async def run(self, *, when_idle: WhenIdle | None = None) -> None:
+        """Work until stopped. Whenever no job is left, `when_idle` tells what to do next; default: wait.
 
         Raises WornOut when too many slots are held by code that does not stop: the process must be restarted to have
         them back. Also raises the error that keeps it from settling, such as StoreClosed.
@@ -187,7 +200,7 @@ class Worker:
         settler = self._loop.create_task(self._settler.run())
         settler.add_done_callback(self._stop_unsettled)
         try:
-            await self._work(until)
+            await self._work(when_idle)
         except asyncio.CancelledError:
             # The loop is being closed: there is no time to let jobs finish.
             self._stops = 2
@@ -215,7 +228,7 @@ class Worker:
 
     # Work
 
-    async def _work(self, until: Callable[[], bool] | None) -> None:
+    async def _work(self, when_idle: WhenIdle | None) -> None:
         while not self._stops:
             self._wake.clear()
             self._summary.log_if_due(len(self._slots))
@@ -226,9 +239,16 @@ class Worker:
                 return
             if self._stops:
                 return
-            if until is not None and self._slots.is_idle and await self._driver.blocking(until):
-                return
-            await self._rest(pause)
+            is_vain = self._slots.is_idle
+            if when_idle is None or not is_vain:
+                await self._rest(pause)
+            if when_idle is None or self._stops or not self._slots.is_idle:
+                continue
+            match await self._driver.blocking(partial(when_idle, is_vain=is_vain)):
+                case Idle.STOP:
+                    return
+                case Idle.WAIT if is_vain:
+                    await self._rest(pause)
 
     async def _rest(self, seconds: float) -> None:
         assert self._loop is not None

@@ -6,22 +6,32 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from mulligan.errors import BatchBusy, UndeclaredProxy
+from mulligan.errors import BatchBusy, StoreClosed, StoreError, StoreUnavailable, UndeclaredProxy
 from mulligan.failure.verdict import Verdict
 from mulligan.records.finding import Finding, Limits
 from mulligan.records.job import Fence, Job, Lease, NewJob
 from mulligan.service.config import ServiceBook
-from mulligan.store.enqueue import SharedOperations
+from mulligan.store.enqueue import SharedOperations, is_independent
 from mulligan.store.foreign import POSTGRESQL, ForeignSession, recognise
+from mulligan.store.grouped import Grouped
 from mulligan.store.messages import TIMEOUT, Answers, Changes, Claim, Claimed, Outcome
 from mulligan.store.moves import MoveParts
 from mulligan.store.postgres import health, proxy, schema
 from mulligan.store.postgres.claim import PostgresClaim, PostgresPromote
-from mulligan.store.postgres.connections import Connections
+from mulligan.store.postgres.connections import TRANSIENT, Connections
 from mulligan.store.postgres.enqueue import PostgresEnqueue
 from mulligan.store.postgres.events import PostgresLog
 from mulligan.store.postgres.notify import NoNotifier, Notifications, Notifier, Polling
-from mulligan.store.postgres.session import BEGIN, BEGIN_ASKING, BEGIN_ASYNCHRONOUS, BEGIN_PUBLISH, SQL, PostgresSession
+from mulligan.store.postgres.on_loop import LoopCalls, NotOnLoop
+from mulligan.store.postgres.session import (
+    BEGIN,
+    BEGIN_ASKING,
+    BEGIN_ASYNCHRONOUS,
+    BEGIN_LARGE,
+    BEGIN_PUBLISH,
+    SQL,
+    PostgresSession,
+)
 from mulligan.store.postgres.settle import PostgresSettle
 from mulligan.store.postgres.url import parse_url
 from mulligan.store.rows import Record, fence_values, to_time
@@ -35,6 +45,11 @@ Work = Callable[[PostgresSession], T]
 MIGRATING = timedelta(hours=1)
 PER_JOB = timedelta(milliseconds=1)
 WHOLE_BATCH = timedelta(minutes=5)
+# Of one event loop: how many statements store jobs at once, and how many jobs each. The others wait in order.
+ENQUEUES_AT_ONCE = 2
+MOST_TOGETHER = 100
+# Arguments of more characters are stored alone, so that a group is no large statement.
+LARGE = 16_384
 
 
 class PostgresBackend:
@@ -51,8 +66,10 @@ class PostgresBackend:
         self._given_now = now
         self.connections = Connections(address.url, prepares=address.prepares, timeout=timeout)
         self._notifier = Notifier(self.connections) if address.listens else NoNotifier()
+        self._loop_calls = LoopCalls(self.connections)
+        self._enqueues = Grouped(self._store_each, at_once=ENQUEUES_AT_ONCE, most=MOST_TOGETHER)
         self._enqueue = PostgresEnqueue(lambda: self.now, self._notifier)
-        self.parts = SharedOperations(SQL, services, self._enqueue.enqueue_steps)
+        self.parts = SharedOperations(SQL, services, self._enqueue.store_within)
         self._enqueue.use(self.parts)
         self._promote = PostgresPromote(self.parts)
         self._claim = PostgresClaim(self.parts.services, self._promote, job)
@@ -64,10 +81,12 @@ class PostgresBackend:
     def now(self) -> Now:
         return None if self._given_now is None else to_time(self._given_now())
 
-    def read(self, work: Work[T]) -> T:
-        return self._run(work)
+    def read(self, work: Work[T], *, is_large: bool = False) -> T:
+        # Behind a proxy, only a transaction can have settings.
+        return self._transact(work, BEGIN_LARGE) if is_large else self._run(work)
 
-    write_one = read
+    def write_one(self, work: Work[T]) -> T:
+        return self._run(work)
 
     def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
         return self.read(lambda session: session.leases(name, values))
@@ -129,6 +148,9 @@ class PostgresBackend:
     def examine(self, limits: Limits) -> list[Finding]:
         return health.examine(self.connections, self._address, limits)
 
+    def permissions(self) -> Finding | None:
+        return None
+
     def close(self) -> None:
         self._notifier.close()
         self.connections.close()
@@ -139,6 +161,29 @@ class PostgresBackend:
         if not jobs:
             return []
         return self._run(lambda session: self._enqueue.enqueue(session, jobs), len(jobs) * PER_JOB)
+
+    async def enqueue_on_loop(self, jobs: Sequence[NewJob]) -> list[Job[Any]] | None:
+        if not self._is_checked or len(jobs) != 1 or not is_independent(jobs[0]):
+            return None
+        if len(jobs[0].arguments) > LARGE:
+            (stored,) = await self._store_each(jobs)
+        else:
+            stored = await self._enqueues.call(jobs[0])
+        return None if stored is None else [stored]
+
+    async def _store_each(self, jobs: Sequence[NewJob]) -> Sequence[Job[Any] | None]:
+        """None is for a job that a thread has to store."""
+        try:
+            return await self._loop_calls.run(lambda connection: self._enqueue.store_each(connection, jobs))
+        except (NotOnLoop, *TRANSIENT):
+            pass
+        except (StoreUnavailable, StoreClosed):
+            raise
+        except StoreError:
+            # One job that cannot be stored must not fail the others.
+            if len(jobs) == 1:
+                raise
+        return [None] * len(jobs)
 
     def enqueue_script(self, jobs: Sequence[NewJob]) -> Script[list[Job[Any]]]:
         # On the store's connection: a missing table would abort the caller's transaction.

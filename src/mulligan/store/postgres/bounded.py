@@ -32,12 +32,26 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
     """`limit` is how many seconds the server may be silent while an answer is awaited."""
 
     limit: float = 15.0
+    prepares: bool = True
+    """Whether statements may be prepared on the server."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # The names of the statements that were prepared without psycopg's help.
+        self.prepared: set[bytes] = set()
+
+    def roll_back(self, command: str = "ROLLBACK") -> None:
+        """Run a ROLLBACK, also to a savepoint. After it psycopg makes the server forget statements."""
+        self.execute(command)
+        if self.prepared:
+            left = self.execute("SELECT name FROM pg_prepared_statements", prepare=False)
+            self.prepared &= {name.encode() for (name,) in left}
 
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
         try:
             return super().wait(self._within_limit(gen), *args, **options)
         except NoAnswer:
-            self._give_up()
+            self.give_up()
             raise
 
     def _within_limit(self, waiting: PQGen[T]) -> Generator[Any, Any, T]:
@@ -55,7 +69,7 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
             elif time.monotonic() - since >= self.limit:
                 raise NoAnswer(self.limit)
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
         # A statement that waits for a lock would continue to wait, and each repeated call would add one. A libpq before
         # 17 waits for the answer without a limit; there the server has to notice by itself that the client is gone.
         if capabilities.has_cancel_safe():

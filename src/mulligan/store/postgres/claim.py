@@ -1,7 +1,7 @@
 """Claim on PostgreSQL: a look in one round trip, and a statement in another if there is something to take."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from functools import cache
 from typing import Any, NamedTuple
@@ -135,7 +135,7 @@ class PostgresClaim:
         """Take from the only lane that has ready jobs."""
         ((queue, kind, service),) = found.lanes
         where = {**_where(session, claim), "grants": "[]", "queue": queue, "kind": kind, "service": service}
-        with _one_round_trip(session):
+        with _one_round_trip(session) if queue in claim.fair else nullcontext():
             claimed = self._take(session, claim, "claim_lane", where)
             if queue in claim.fair:
                 _raise_turns(session, claim)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import conninfo
 from psycopg import errors as pg
+from psycopg.pq import TransactionStatus
 
 from mulligan.errors import (
     SchemaMismatch,
@@ -29,7 +30,7 @@ from mulligan.store.messages import TIMEOUT
 from mulligan.store.postgres.bounded import BoundedConnection
 
 T = TypeVar("T")
-Connection = psycopg.Connection[tuple[Any, ...]]
+Connection = BoundedConnection
 
 OLDEST_SERVER = 130_000
 REPEATS = 5
@@ -52,12 +53,12 @@ class Connections:
         self._prepares = prepares
         self._limit = timeout.total_seconds()
         self._process = os.getpid()
-        self._idle: list[BoundedConnection] = []
+        self._idle: list[Connection] = []
         self._lock = threading.Lock()
         self._free_connections = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self._is_closed = False
 
-    def connect(self) -> BoundedConnection:
+    def connect(self) -> Connection:
         """Open a new connection for the caller."""
         with translate_errors(self._url):
             connection = BoundedConnection.connect(
@@ -65,10 +66,11 @@ class Connections:
                 autocommit=True,
                 connect_timeout=min(CONNECT_SECONDS, max(1, round(self._limit))),
                 application_name="mulligan",
+                client_encoding="UTF8",
                 prepare_threshold=5 if self._prepares else None,
                 **self._keep_alive(),
             )
-            connection.limit = self._limit
+            connection.limit, connection.prepares = self._limit, self._prepares
             if connection.info.server_version < OLDEST_SERVER:
                 version, oldest = connection.info.server_version // 10_000, OLDEST_SERVER // 10_000
                 connection.close()
@@ -76,7 +78,7 @@ class Connections:
         return connection
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator[BoundedConnection]:
+    def opened(self) -> Iterator[Connection]:
         """A new connection, closed afterwards. Its errors are those of the store."""
         with contextlib.closing(self.connect()) as connection, translate_errors(self._url):
             yield connection
@@ -130,12 +132,38 @@ class Connections:
         finally:
             self._give_back(connection)
 
+    def take_idle(self) -> Connection | None:
+        """Return an idle connection, or None, to a caller that cannot wait. It must be given back."""
+        if not self._free_connections.acquire(blocking=False):
+            return None
+        connection = None
+        try:
+            connection = self._pop_idle()
+        finally:
+            if connection is None:
+                self._free_connections.release()
+        if connection is not None:
+            connection.limit = self._limit
+        return connection
+
+    def give_back(self, connection: Connection) -> None:
+        try:
+            self._give_back(connection)
+        finally:
+            self._free_connections.release()
+
+    def translate_errors(self) -> "translate_errors":
+        return translate_errors(self._url)
+
     @property
     def is_inherited(self) -> bool:
         """This process is a fork of the one that opened them."""
         return self._process != os.getpid()
 
-    def _take(self) -> BoundedConnection:
+    def _take(self) -> Connection:
+        return self._pop_idle() or self.connect()
+
+    def _pop_idle(self) -> Connection | None:
         if self.is_inherited:
             raise StoreError(
                 "this store was opened before the process forked and cannot be used in the child; "
@@ -144,31 +172,34 @@ class Connections:
         with self._lock:
             if self._is_closed:
                 raise StoreClosed
-            if self._idle:
-                return self._idle.pop()
-        return self.connect()
+            return self._idle.pop() if self._idle else None
 
-    def _give_back(self, connection: BoundedConnection) -> None:
-        if connection.closed or connection.broken:
+    def _give_back(self, connection: Connection) -> None:
+        status = connection.pgconn.transaction_status
+        if status == TransactionStatus.UNKNOWN:
             # The server went away: the idle connections are broken too, and each would cause an error.
             self._discard([connection, *self._take_idle()])
             return
-        if connection.info.transaction_status is not psycopg.pq.TransactionStatus.IDLE:
+        if status == TransactionStatus.ACTIVE:
+            # The caller did not wait for the answer.
+            connection.close()
+            return
+        if status != TransactionStatus.IDLE:
             with contextlib.suppress(psycopg.Error):
-                connection.execute("ROLLBACK")
+                connection.roll_back()
         with self._lock:
             if not self._is_closed and not connection.closed:
                 self._idle.append(connection)
                 return
         connection.close()
 
-    def _take_idle(self) -> list[BoundedConnection]:
+    def _take_idle(self) -> list[Connection]:
         with self._lock:
             idle, self._idle = self._idle, []
         return idle
 
     @staticmethod
-    def _discard(connections: list[BoundedConnection]) -> None:
+    def _discard(connections: list[Connection]) -> None:
         for connection in connections:
             with contextlib.suppress(psycopg.Error):
                 connection.close()
@@ -179,15 +210,20 @@ class Connections:
             self._discard(self._take_idle())
 
 
-@contextlib.contextmanager
-def translate_errors(url: str) -> Iterator[None]:
+class translate_errors:  # noqa: N801
     """Raise psycopg's errors as store errors that say what to do."""
-    try:
-        yield
-    except TRANSIENT:
-        raise
-    except psycopg.Error as error:
-        raise _translate(error, url) from error
+
+    __slots__ = ("_url",)
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, psycopg.Error) and not isinstance(error, TRANSIENT):
+            raise _translate(error, self._url) from error
 
 
 def _translate(error: psycopg.Error, url: str) -> StoreError:

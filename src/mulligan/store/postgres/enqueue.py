@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
+from msgspec import structs
+from psycopg.abc import PQGen
 
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Job, NewJob
@@ -18,12 +20,44 @@ from mulligan.store.enqueue import (
     refuse_other_calls,
     to_alike,
     to_answers,
+    to_new_job,
 )
 from mulligan.store.intake import intake_names, refuse_paused
+from mulligan.store.postgres.connections import Connection
+from mulligan.store.postgres.lean import LeanStatement, Parameter, to_parameter
 from mulligan.store.postgres.notify import NOTIFY, NoNotifier, Notifier
 from mulligan.store.postgres.session import BEGIN, SEPARATOR, SQL, PostgresSession
-from mulligan.store.rows import Record, to_json
-from mulligan.store.session import Now, Statement, Steps, moment
+from mulligan.store.rows import Record, to_job, to_json
+from mulligan.store.session import Now, Session, Statement, Steps, moment
+
+EACH = LeanStatement("enqueue_each", SQL["enqueue_each"])
+ALIKE = LeanStatement("enqueue_alike", SQL["enqueue_alike"])
+# Cache bound: there may be many owners.
+MOST_CACHED = 1_000
+
+
+class Alike:
+    """What jobs share that differ only in id and arguments."""
+
+    def __init__(self, job: NewJob, *, is_limited: bool) -> None:
+        self._values = new_values(job, is_limited=is_limited)
+        self._first = to_job(new_record(self._values, 0, None))
+        event, intake = TABLE[Move.ENQUEUE, None].event, SEPARATOR.join(intake_names([job]))
+        same = {**NO_OPTIONS, **self._values, "separator": SEPARATOR, "event": event, "intake": intake}
+        self._same = {name: to_parameter(same.get(name)) for name in ALIKE.names}
+
+    def row(self, job: NewJob, number: int) -> dict[str, Any]:
+        return {**self._values, "id": job.id, "arguments": job.arguments, "n": number}
+
+    def parameters(self, jobs: Sequence[NewJob], now: Now) -> list[Parameter]:
+        ids, arguments = SEPARATOR.join([job.id for job in jobs]), SEPARATOR.join([job.arguments for job in jobs])
+        own = {"ids": to_parameter(ids), "all_arguments": to_parameter(arguments), "now": to_parameter(now)}
+        return list({**self._same, **own}.values())
+
+    def records(self, jobs: Sequence[NewJob], stored: Sequence[Any]) -> list[Job[Any]]:
+        now, waits_for = stored
+        first = to_new_job(self._first, self._values, int(now), None if waits_for is None else waits_for.decode())
+        return to_alike(jobs, first)
 
 
 class PostgresEnqueue(EnqueueOperations):
@@ -32,46 +66,83 @@ class PostgresEnqueue(EnqueueOperations):
     def __init__(self, now: Callable[[], Now], notifier: Notifier | NoNotifier) -> None:
         self._now = now
         self._notifier = notifier
+        self._alike: dict[tuple[NewJob, bool], Alike] = {}
 
     def enqueue(self, session: PostgresSession, jobs: Sequence[NewJob]) -> list[Job[Any]]:
         """Store the jobs and announce them."""
-        if are_alike(jobs) and (stored := self._enqueue_alike(session, jobs)):
+        if are_alike(jobs) and (stored := session.db.wait(self.store_alike(session.db, jobs))):
             return stored
         with contextlib.nullcontext() if all(map(is_plain, jobs)) else session.transaction(BEGIN):
             stored = session.play(self.enqueue_steps(jobs))
         self._notifier.hint()
         return stored
 
-    def _enqueue_alike(self, session: PostgresSession, jobs: Sequence[NewJob]) -> list[Job[Any]] | None:
-        """Store all of them, or none and return None: an id exists already, or the intake is paused."""
-        values = new_values(jobs[0], is_limited=self._limits.applies_to(jobs[0]))
-        more = {
-            "ids": SEPARATOR.join(job.id for job in jobs),
-            "all_arguments": SEPARATOR.join(job.arguments for job in jobs),
-            "separator": SEPARATOR,
+    def store_each(self, connection: Connection, jobs: Sequence[NewJob]) -> PQGen[Sequence[Job[Any] | None]]:
+        """Store and announce jobs of several calls, each on its own. None is for one that is not stored: its id exists
+        already. All are None if the intake of one is paused, or if another transaction is about to store one."""
+        if len(jobs) == 1 and is_plain(jobs[0]):
+            alike = yield from self.store_alike(connection, jobs)
+            return [None] if alike is None else alike
+        # Of two jobs with one id, the first is stored here.
+        first = {job.id: job for job in reversed(jobs)}
+        try:
+            found = yield from self._announce(connection, EACH, self._each(list(first.values())))
+        except psycopg.errors.LockNotAvailable:
+            return [None] * len(jobs)
+        stored = {job_id: at for job_id, *at in found}
+        answers = [(job, stored.get(job.id.encode()) if first[job.id] is job else None) for job in jobs]
+        return [None if at is None else self._alike_of(job).records([job], at)[0] for job, at in answers]
+
+    def _each(self, jobs: Sequence[NewJob]) -> list[Parameter]:
+        # One order for all transactions: two that have the same ids must not deadlock.
+        ordered = sorted(jobs, key=lambda job: job.id)
+        values = {
+            "jobs": to_json([self._alike_of(job).row(job, number) for number, job in enumerate(ordered)]),
             "now": self._now(),
             "event": TABLE[Move.ENQUEUE, None].event,
-            "intake": SEPARATOR.join(intake_names(jobs[:1])),
+            "intake": to_json(intake_names(jobs)),
         }
+        return [to_parameter(values[name]) for name in EACH.names]
+
+    def store_alike(self, connection: Connection, jobs: Sequence[NewJob]) -> PQGen[list[Job[Any]] | None]:
+        """Store and announce jobs that are alike, or store none and return None: an id exists already, or the intake is
+        paused."""
+        alike = self._alike_of(jobs[0])
         try:
-            found = self._store_and_announce(session, NO_OPTIONS | values | more)
+            found = yield from self._announce(connection, ALIKE, alike.parameters(jobs, self._now()))
         except psycopg.errors.UniqueViolation:
             return None
-        return None if found is None else to_alike(jobs, new_record(values, *found))
+        return alike.records(jobs, found[0]) if found else None
 
-    def _store_and_announce(self, session: PostgresSession, values: Record) -> tuple[Any, ...] | None:
-        statement = SQL["enqueue_alike"]
-        if not self._notifier.take():
-            found = session.cursor(statement, values, prepare=True).fetchone()
+    def _announce(
+        self, connection: Connection, statement: LeanStatement, parameters: list[Parameter]
+    ) -> PQGen[list[tuple[Parameter, ...]]]:
+        """Run a statement that stores jobs, and announce them."""
+        announces = self._notifier.take()
+        try:
+            found = yield from statement.run(connection, parameters, NOTIFY if announces else None)
+        except psycopg.errors.UniqueViolation:
+            raise
+        except BaseException:
+            # Earlier jobs may have been left to the NOTIFY of this call.
             self._notifier.hint()
-            return found
-        with session.db.pipeline():
-            stored = session.cursor(statement, values, prepare=True)
-            # Sent without waiting for the reply. A nested pipeline has its own commit: in the same one, the lock of
-            # NOTIFY would be held until the jobs are on disk.
-            with session.db.pipeline():
-                session.db.execute(NOTIFY)
-        return stored.fetchone()
+            raise
+        if not announces:
+            self._notifier.hint()
+        return found
+
+    def _alike_of(self, job: NewJob) -> "Alike":
+        key = structs.replace(job, id="", arguments=""), self._limits.applies_to(job)
+        alike = self._alike.get(key)
+        if alike is None:
+            if len(self._alike) >= MOST_CACHED:
+                self._alike = {}
+            alike = self._alike[key] = Alike(job, is_limited=key[1])
+        return alike
+
+    def store_within(self, session: Session, jobs: Sequence[NewJob]) -> list[Job[Any]]:
+        """Store jobs as a part of another operation, which announces them."""
+        return session.play(self.enqueue_steps(jobs))
 
     def enqueue_steps(self, jobs: Sequence[NewJob]) -> Steps[list[Job[Any]]]:
         if not jobs:
@@ -96,7 +167,9 @@ class PostgresEnqueue(EnqueueOperations):
         starts = yield from self._submissions.assign_ranks(rows, now)
         event = TABLE[Move.ENQUEUE, None].event
         news = [row for row in rows if row["id"] not in closed]
-        found = yield Statement(SQL["enqueue"], {"jobs": to_json(news), "now": now, "event": event, "intake": intake})
+        found = yield Statement(
+            SQL["enqueue"], {"jobs": to_json(news), "now": now, "event": event, "intake": to_json(intake)}
+        )
         stored = {row["id"]: row for row in found}
         yield from self._submissions.charge(rows, stored, buckets=buckets, starts=starts)
         return stored

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any, TypeVar
 
 import psycopg
 
 from mulligan.records.job import Job, Lease
 from mulligan.store.postgres.connections import Connection
+from mulligan.store.postgres.lean import LeanStatement, run_together
 from mulligan.store.rows import records, to_leases
-from mulligan.store.session import Now, Rows, Session, Statements, for_postgres
+from mulligan.store.session import Named, Now, Rows, Session, Statements, for_postgres
 
 T = TypeVar("T")
 Cursor = psycopg.Cursor[tuple[Any, ...]]
@@ -25,6 +27,9 @@ BEGIN_ASYNCHRONOUS = BEGIN + "; SET LOCAL synchronous_commit = off; SET LOCAL pl
 
 # A task's `can_retry` may ask another server.
 BEGIN_ASKING = BEGIN + "; SET LOCAL idle_in_transaction_session_timeout = '1min'"
+
+# A page of a long log is read in the order of its index. Without statistics the server would sort all of it each time.
+BEGIN_LARGE = BEGIN + "; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off"
 
 # The same for a pipeline, which takes one command at a time.
 SETTINGS = "SELECT set_config('jit', 'off', true), set_config('idle_in_transaction_session_timeout', '5s', true)"
@@ -73,6 +78,14 @@ class PostgresSession(Session):
         has_rows = cursor.pgresult is not None and cursor.pgresult.nfields > 0
         return records(cursor, cursor.fetchall()) if has_rows else []
 
+    def undo_steps(self) -> None:
+        self.db.roll_back("ROLLBACK TO mulligan_steps")
+
+    def together(self, *statements: Named) -> list[Rows]:
+        # Without psycopg's cursors, which take more time than most of these statements.
+        lean = [lean_statement(name).with_values({"now": self.now, **values}) for name, values in statements]
+        return self.db.wait(run_together(self.db, lean)) if lean else []
+
     def row(self, sql: str, values: Mapping[str, Any], *, prepare: bool | None = None) -> tuple[Any, ...]:
         return fetch_row(self.cursor(sql, values, prepare=prepare))
 
@@ -109,9 +122,14 @@ class PostgresSession(Session):
             yield
         except BaseException:
             with suppress(psycopg.Error):
-                self.db.execute("ROLLBACK")
+                self.db.roll_back()
             raise
         self.db.execute("COMMIT")
+
+
+@cache
+def lean_statement(name: str) -> LeanStatement:
+    return LeanStatement(name, SQL[name])
 
 
 def fetch_row(cursor: Cursor) -> tuple[Any, ...]:

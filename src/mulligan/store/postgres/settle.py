@@ -49,7 +49,7 @@ class PostgresSettle:
         self._services = parts.services
         self._limits = parts.limits
         self._batches = parts.batches
-        self._enqueue_steps = parts.enqueue_steps
+        self._enqueue = parts.enqueue
 
     def settle(self, session: PostgresSession, outcomes: Sequence[Outcome]) -> Answers:
         try:
@@ -174,7 +174,7 @@ class PostgresSettle:
         }
         settled = session.rows("settle", values)
         numbers = {row.pop("n") for row in settled}
-        store_follow_ups(session, self._enqueue_steps, [EndedRow(**row) for row in settled])
+        store_follow_ups(session, self._enqueue, [EndedRow(**row) for row in settled])
         return numbers
 
 

@@ -1,11 +1,5 @@
 -- Newest first. The members of a draft are counted when read.
-SELECT batch.id, batch.name, batch.owner, batch.state, batch.generation, batch.succeeded, batch.failed, batch.cancelled,
-    batch.success_at, batch.abort_above, batch.on_settled, batch.created_at, batch.published_at, batch.settled_at,
-    batch.aborted_at, batch.expires_at, CASE WHEN batch.state = 'draft' THEN (
-    SELECT count(*)
-    FROM mulligan_jobs
-    WHERE mulligan_jobs.batch = batch.id
-) ELSE batch.total END AS total
+SELECT {{batch_columns}}
 FROM mulligan_batches AS batch
 WHERE (:owner::text IS NULL OR batch.owner = :owner) AND (:state::text IS NULL OR batch.state = :state)
   AND (:cursor::text IS NULL OR batch.id < :cursor)

@@ -1,24 +1,6 @@
 -- Ready jobs, those that wait for a new round of probes, and blocked retries, by service: a loose index scan of lanes
 -- and gates that counts up to a limit in each.
-{{ready_lanes}}, parked (gate) AS (
-    SELECT (
-        SELECT gate
-        FROM mulligan_jobs
-        WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
-        ORDER BY gate
-        LIMIT 1
-    )
-    UNION ALL
-    SELECT (
-        SELECT gate
-        FROM mulligan_jobs
-        WHERE state = 'waiting' AND gate IS NOT NULL AND gate > parked.gate AND gate < 'budget0'
-        ORDER BY gate
-        LIMIT 1
-    )
-    FROM parked
-    WHERE parked.gate IS NOT NULL
-), probed (gate) AS (
+{{ready_lanes}}, {{budget_gates}}, probed (gate) AS (
     SELECT (
         SELECT gate
         FROM mulligan_jobs

@@ -1,23 +1,5 @@
 -- The services whose retries wait for a budget, by a loose index scan of their gates.
-WITH RECURSIVE parked (gate) AS (
-    SELECT (
-        SELECT gate
-        FROM mulligan_jobs
-        WHERE state = 'waiting' AND gate IS NOT NULL AND gate > 'budget/' AND gate < 'budget0'
-        ORDER BY gate
-        LIMIT 1
-    )
-    UNION ALL
-    SELECT (
-        SELECT gate
-        FROM mulligan_jobs
-        WHERE state = 'waiting' AND gate IS NOT NULL AND gate > parked.gate AND gate < 'budget0'
-        ORDER BY gate
-        LIMIT 1
-    )
-    FROM parked
-    WHERE parked.gate IS NOT NULL
-)
+WITH RECURSIVE {{budget_gates}}
 SELECT substr(gate, 8) AS name
 FROM parked
 WHERE gate IS NOT NULL

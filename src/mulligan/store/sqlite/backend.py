@@ -51,7 +51,7 @@ class SqliteBackend:
         self._synchronous = synchronous.lower()
         self.clock: Callable[[], int] | None = None if now is None else lambda: to_time(now())
         self._enqueue = SqliteEnqueue(lambda: self.clock)
-        self.parts = SharedOperations(SQL, services, self._enqueue.enqueue_steps)
+        self.parts = SharedOperations(SQL, services, self._enqueue.store_within)
         self._enqueue.use(self.parts)
         corruption = Corruption(self.parts.expire)
         self._corruption = corruption
@@ -65,7 +65,7 @@ class SqliteBackend:
             self.database.close()
             raise
 
-    def read(self, work: Work[T]) -> T:
+    def read(self, work: Work[T], *, is_large: bool = False) -> T:  # noqa: ARG002
         return self.database.read(lambda db: work(SqliteSession(db, self.clock)))
 
     def leases(self, name: str, values: Mapping[str, Any]) -> list[Lease]:
@@ -100,6 +100,7 @@ class SqliteBackend:
         session.rows("remove_noted", values)
         session.rows("remove_events", values)
         session.rows("remove", values)
+        session.rows("remove_failing", values)
         return len(rows)
 
     def confirm_log(self, session: Session, last: Record) -> None:
@@ -120,6 +121,9 @@ class SqliteBackend:
     def examine(self, limits: Limits) -> list[Finding]:
         return health.examine(self.database, self._synchronous, limits)
 
+    def permissions(self) -> Finding | None:
+        return None if self.database.path is None else health.permissions(self.database.path)
+
     def close(self) -> None:
         self.database.close()
 
@@ -127,6 +131,9 @@ class SqliteBackend:
 
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Job[Any]]:
         return self.write(lambda session: self._enqueue.enqueue(session, jobs))
+
+    async def enqueue_on_loop(self, jobs: Sequence[NewJob]) -> list[Job[Any]] | None:  # noqa: ARG002
+        return None
 
     def enqueue_script(self, jobs: Sequence[NewJob]) -> Script[list[Job[Any]]]:
         self._require_file()

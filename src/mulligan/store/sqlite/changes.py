@@ -10,8 +10,9 @@ from mulligan.store.sqlite.watch import FileWatch
 
 # Read the number often right after a change, when more are likely, and rarely when nothing happens.
 SHORTEST, LONGEST, GROWTH = 0.001, 0.010, 1.05
-# A commit shows soon after the log was written, and a write of the log is not missed.
-LONGEST_WATCHED, GROWTH_WATCHED = 0.100, 1.3
+# A commit shows soon after the log was written, as soon as it is on disk. Shorter pauses are not ended by a write: a
+# commit makes a dozen of them. Longer ones are, so no write is missed.
+SHORTEST_WATCHED, LISTENING, LONGEST_WATCHED, GROWTH_WATCHED = 0.000_1, 0.001, 0.100, 1.5
 ANNOUNCED_SECONDS, MOST_UNANNOUNCED = 1.0, 3
 
 
@@ -38,7 +39,7 @@ class FileChanges:
             version = self._version()
             if version != self._seen:
                 self._seen = version
-                self._pause = SHORTEST
+                self._pause = SHORTEST if self._watch is None else SHORTEST_WATCHED
                 self._doubt_watch()
                 return True
             left = end - time.monotonic()
@@ -51,9 +52,12 @@ class FileChanges:
         if self._watch is None:
             self._closed.wait(min(self._pause, left))
             self._pause = min(self._pause * GROWTH, LONGEST)
+        elif self._pause < LISTENING:
+            self._closed.wait(min(self._pause, left))
+            self._pause *= GROWTH_WATCHED
         elif self._watch.wait(min(self._pause, left)):
             self._written_at = time.monotonic()
-            self._pause = SHORTEST
+            self._pause = SHORTEST_WATCHED
         else:
             self._pause = min(self._pause * GROWTH_WATCHED, LONGEST_WATCHED)
 

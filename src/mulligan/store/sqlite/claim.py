@@ -4,7 +4,6 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
-from operator import itemgetter
 from typing import Any, TypeAlias
 
 from mulligan.lifecycle import TABLE, Move, State
@@ -161,7 +160,7 @@ class SqliteClaim:
             self._corruption.condemn(session, picked, sources=[State.QUEUED])
 
     def _lease(self, session: SqliteSession, claim: Claim, lanes: OpenLanes, picked: list[int]) -> list[Lease]:
-        step, now = TABLE[Move.CLAIM, State.QUEUED], session.now
+        step = TABLE[Move.CLAIM, State.QUEUED]
         values = {
             "lease": to_duration(claim.lease),
             "incarnation": claim.incarnation,
@@ -172,16 +171,9 @@ class SqliteClaim:
             "version": claim.version,
         }
         cursor = session.past_damage(SQL["claim"].format(columns="*" if claim.whole else CLAIMED), values)
-        at = {column[0]: index for index, column in enumerate(cursor.description)}
         rows = cursor.fetchall()
         data = {trigger: start_data(claim, trigger) for trigger in ("automatic", "manual")}
-        events = [
-            (step.event, id_, kind, owner, attempt, now, data.get(trigger, data["automatic"]))
-            for id_, kind, owner, attempt, trigger in map(
-                itemgetter(*[at[name] for name in ("id", "kind", "owner", "attempt", "trigger")]), rows
-            )
-        ]
-        session.db.executemany(SQL["event_plain"], events)
+        session.db.execute(SQL["claim_events"], {**values, **data, "event": step.event, "now": session.now})
         return to_leases(cursor, rows, None if claim.whole else self._job)
 
 

@@ -1,10 +1,11 @@
 """One SQLite file: one writing connection with group commit, and one reading connection per thread.
 
-Operations that arrive together are committed together, each in its own savepoint, so that a failing one does not affect
-the others. A file lock is held around every write and checkpoint. It is fair, while SQLite's busy handler sleeps and
-starves; and no checkpoint coincides with a commit, which the WAL-reset bug of SQLite before 3.51.3 requires.
+A file lock is held around every write and checkpoint. It is fair, while SQLite's busy handler sleeps and starves; and
+no checkpoint coincides with a commit, which the WAL-reset bug of SQLite before 3.51.3 requires.
 
-A thread runs `Writer.run_group`. With `threaded=False` the caller runs `Writer.run_one` in its own thread.
+A caller that finds no other write runs `Writer.run_if_free` in its own thread. Otherwise its operation waits in a
+queue, and a thread runs `Writer.run_group` with all that wait. With `threaded=False` every caller waits for its turn
+and runs `Writer.run_one`.
 """
 
 import contextlib
@@ -12,192 +13,21 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from mulligan.errors import StoreClosed, StoreDamaged, StoreError, StoreReadOnly, StoreUnavailable
+from mulligan.errors import StoreClosed, StoreError, StoreReadOnly, StoreUnavailable
 from mulligan.store.messages import TIMEOUT
-from mulligan.store.sqlite.lock import FileLock, lock_error
+from mulligan.store.sqlite.lock import PERMISSIONS, FileLock, lock_error
 from mulligan.store.sqlite.session import sqlite3, translate_errors
+from mulligan.store.sqlite.writer import OpenedFile, Operation, Work, Writer
 
 T = TypeVar("T")
-Work = Callable[["sqlite3.Connection"], T]
 
-CHECKPOINT_BYTES = 4 * 1024 * 1024
-CHECKPOINT_CHANGES = 2_000
+CHECKPOINT_PAGES = 2_000
 TRUNCATE_BYTES = 64 * 1024 * 1024
 GROUP_SIZE = 128
-
-
-class Operation(Generic[T]):
-    """Work that waits for its commit."""
-
-    def __init__(self, work: Work[T]) -> None:
-        self.work = work
-        self.future: Future[T] = Future()
-
-    def fail(self, error: BaseException) -> None:
-        if not self.future.cancelled():
-            self.future.set_exception(error)
-
-
-class _Transaction:
-    """Commit all of it, or nothing."""
-
-    __slots__ = ("_connection",)
-
-    def __init__(self, connection: "sqlite3.Connection") -> None:
-        self._connection = connection
-
-    def __enter__(self) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, type_: object, _error: object, _traceback: object) -> None:
-        try:
-            if type_ is None:
-                self._connection.execute("COMMIT")
-        finally:
-            # After SQLITE_FULL or an I/O error SQLite may have rolled back already.
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-
-
-class Writer:
-    """Run operations in one transaction and answer each of them."""
-
-    def __init__(self, connection: "sqlite3.Connection", file: "_File | None", seconds: float) -> None:
-        self.connection = self._connection = connection
-        self._file = file
-        path = file.path if file else None
-        # A string: making a path of it at every commit would take longer than asking for its size.
-        self._log = f"{path}-wal" if path else None
-        self._name = str(path or "the database in memory")
-        self._lock = FileLock(path) if path else None
-        self._seconds = seconds
-        self._checkpointed = 0
-
-    def run_one(self, work: Work[T]) -> T:
-        """Run one operation in the caller's thread."""
-        with translate_errors(self._name):
-            if self._lock is None:
-                with _Transaction(self._connection):
-                    return work(self._connection)
-            with self._lock.hold(self._seconds):
-                self._check_file()
-                with _Transaction(self._connection):
-                    result = work(self._connection)
-                self._checkpoint()
-        return result
-
-    def run_nested(self, work: Work[T]) -> T:
-        """Run work that an operation calls, as a part of it: a transaction of its own would wait for this one."""
-        self._connection.execute("SAVEPOINT nested")
-        try:
-            result = work(self._connection)
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK TO nested")
-                self._connection.execute("RELEASE nested")
-            raise
-        self._connection.execute("RELEASE nested")
-        return result
-
-    def run_group(self, operations: Sequence[Operation[Any]]) -> None:
-        with contextlib.ExitStack() as held:
-            try:
-                with translate_errors(self._name):
-                    if self._lock:
-                        held.enter_context(self._lock.hold(self._seconds))
-                    self._check_file()
-                    answers = self._transact(operations)
-            except BaseException as error:
-                for operation in operations:
-                    operation.fail(error)
-                return
-            for answer in answers:
-                answer()
-            self._checkpoint()
-
-    def _check_file(self) -> None:
-        if self._file is not None:
-            self._file.check()
-
-    def _transact(self, operations: Sequence[Operation[Any]]) -> list[Callable[[], None]]:
-        with _Transaction(self._connection):
-            work = self._run_only if len(operations) == 1 else self._run_in_savepoint
-            return [work(operation) for operation in operations]
-
-    def _run_only(self, operation: Operation[Any]) -> Callable[[], None]:
-        """An error ends the whole transaction: there are no other operations in it."""
-        if not operation.future.set_running_or_notify_cancel():
-            return lambda: None
-        result = operation.work(self._connection)
-        return lambda: operation.future.set_result(result)
-
-    def _run_in_savepoint(self, operation: Operation[Any]) -> Callable[[], None]:
-        """Run the work now. Its result or error is delivered after the commit."""
-        if not operation.future.set_running_or_notify_cancel():
-            return lambda: None
-        self._connection.execute("SAVEPOINT operation")
-        try:
-            with translate_errors(self._name):
-                result = operation.work(self._connection)
-        except Exception as error:
-            if not self._connection.in_transaction:
-                raise
-            self._connection.execute("ROLLBACK TO operation")
-            self._connection.execute("RELEASE operation")
-            return lambda error=error: operation.fail(error)  # type: ignore[misc]
-        self._connection.execute("RELEASE operation")
-        return lambda: operation.future.set_result(result)
-
-    def _checkpoint(self) -> None:
-        if self._log is None:
-            return
-        # Commits are safe in the write-ahead log; a failed checkpoint is repeated later.
-        with contextlib.suppress(OSError, sqlite3.DatabaseError):
-            size = os.stat(self._log).st_size  # noqa: PTH116
-            if size > TRUNCATE_BYTES:
-                self._truncate()
-            elif size > CHECKPOINT_BYTES and self._connection.total_changes - self._checkpointed > CHECKPOINT_CHANGES:
-                # The file keeps its size after a checkpoint: by size alone, every further commit would checkpoint.
-                self._checkpointed = self._connection.total_changes
-                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-    def _truncate(self) -> None:
-        # A reader may take long. A long write-ahead log is better than blocking all writers.
-        self._connection.execute("PRAGMA busy_timeout = 0").fetchall()
-        try:
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        finally:
-            self._connection.execute(f"PRAGMA busy_timeout = {round(self._seconds * 1000)}").fetchall()
-
-    def close(self) -> None:
-        # The last connection to close checkpoints. If another process holds the lock, this connection is not the last.
-        with self._lock.hold_if_free() if self._lock else contextlib.nullcontext():
-            self._connection.close()
-        if self._lock:
-            self._lock.close()
-
-
-class _File:
-    """The file as it was when opened."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._inode = path.stat().st_ino
-
-    def check(self) -> None:
-        """Raise if the file was deleted or replaced. It is still open here, but no other process would see what is
-        written."""
-        try:
-            is_ours = self.path.stat().st_ino == self._inode
-        except FileNotFoundError:
-            is_ours = False
-        if not is_ours:
-            raise StoreDamaged(f"{self.path} was deleted or replaced while it was open: restart this process")
 
 
 class Database:
@@ -215,8 +45,11 @@ class Database:
         self._committed = threading.Condition()
         self._commits = 0
         self._reads = 0
-        self._inline_lock = threading.RLock()
-        self._file: _File | None = None
+        # Held while a thread uses the writing connection. `_turn_of` is that thread, while it is inside a transaction.
+        self._turn = threading.RLock()
+        self._turn_of: int | None = None
+        self._is_turn_wanted = False
+        self._file: OpenedFile | None = None
         self._writer: Writer | None = None
         self._queue: queue.SimpleQueue[Operation[Any] | None] | None = queue.SimpleQueue() if threaded else None
         self._thread: threading.Thread | None = None
@@ -247,7 +80,7 @@ class Database:
     def _get_writer(self) -> Writer:
         """Open the writer with the first write."""
         if self._writer is None:
-            with self._inline_lock, translate_errors(str(self.path or "the database in memory")):
+            with self._turn, translate_errors(str(self.path or "the database in memory")):
                 self._writer = self._writer or self._open_writer()
         return self._writer
 
@@ -267,12 +100,14 @@ class Database:
             self._thread.start()
         return writer
 
-    def _remember_file(self) -> _File | None:
+    def _remember_file(self) -> OpenedFile | None:
         if self._file is None and self.path is not None:
-            self._file = _File(self.path)
+            self._file = OpenedFile(self.path)
         return self._file
 
     def _connect(self, synchronous: str) -> "sqlite3.Connection":
+        if self.path is not None:
+            _create(self.path)
         connection = sqlite3.connect(
             str(self.path) if self.path else ":memory:",
             isolation_level=None,
@@ -283,10 +118,13 @@ class Database:
         try:
             if self.path:
                 _use_wal(connection, self.path, self._seconds)
-                connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+                # SQLite makes it at the end of a COMMIT, under the lock.
+                connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}").fetchall()
                 connection.execute(f"PRAGMA journal_size_limit = {TRUNCATE_BYTES}").fetchall()
             connection.execute(f"PRAGMA synchronous = {synchronous}")
             connection.execute("PRAGMA mmap_size = 0").fetchall()
+            # For the undo log of a statement: otherwise SQLite creates a file for it.
+            connection.execute("PRAGMA temp_store = MEMORY").fetchall()
         except BaseException:
             connection.close()
             raise
@@ -296,13 +134,13 @@ class Database:
         """Run `work` in a transaction. Return once it is durable."""
         self._check_process()
         writer = self._get_writer()
-        if self._queue is None:
-            return self._write_here(writer, work)
-        if threading.current_thread() is self._thread:
+        if self._turn_of == threading.get_ident():
             return writer.run_nested(work)
+        if self._queue is None:
+            return self._write_here(writer, lambda: writer.run_one(work))
+        if self._is_idle() and (answer := self._write_here(writer, lambda: writer.run_if_free(work))):
+            return answer[0]
         operation = Operation(work)
-        if self._is_closed:
-            raise StoreClosed
         self._queue.put(operation)
         if self._is_closed:
             # Closed in between: the writer thread may not answer any more.
@@ -311,13 +149,24 @@ class Database:
             self._refuse_remaining()
         return self._wait_for(operation)
 
-    def _write_here(self, writer: Writer, work: Work[T]) -> T:
-        with self._inline_lock:
-            if writer.connection.in_transaction:
-                return writer.run_nested(work)
-            before = writer.connection.total_changes
-            result = writer.run_one(work)
-            self._notify(writer, before)
+    def _is_idle(self) -> bool:
+        """Whether no other thread writes or waits to write. If this changes at once, the caller waits for its turn."""
+        return self._turn_of is None and not self._is_turn_wanted and self._queue is not None and self._queue.empty()
+
+    def _write_here(self, writer: Writer, run: Callable[[], T]) -> T:
+        # `with` cannot be interrupted between taking the lock and its block, as `acquire(timeout=…)` could.
+        with self._turn:
+            self._check_process()
+            return self._take_turn(writer, run)
+
+    def _take_turn(self, writer: Writer, run: Callable[[], T]) -> T:
+        before = writer.connection.total_changes
+        self._turn_of = threading.get_ident()
+        try:
+            result = run()
+        finally:
+            self._turn_of = None
+        self._notify(writer, before)
         return result
 
     def _wait_for(self, operation: Operation[T]) -> T:
@@ -348,7 +197,7 @@ class Database:
         """A database in memory has only one connection."""
         if self._queue is not None:
             return self.write(work)
-        with self._inline_lock, translate_errors("the database in memory"):
+        with self._turn, translate_errors("the database in memory"):
             return work(self._get_writer().connection)
 
     @contextlib.contextmanager
@@ -413,7 +262,8 @@ class Database:
         for reader in self._readers if is_quiet else ():
             reader.close()
         if self._writer is not None:
-            self._writer.close()
+            with self._turn:
+                self._writer.close()
 
     def _reader(self) -> "sqlite3.Connection":
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
@@ -454,13 +304,15 @@ class Database:
                     operation.fail(StoreClosed())
 
     def _step(self, writer: Writer, operations: Sequence[Operation[Any]]) -> None:
-        before = writer.connection.total_changes
-        writer.run_group(operations)
-        self._notify(writer, before)
+        # Callers that write themselves would take the turn again and again.
+        self._is_turn_wanted = True
+        with self._turn:
+            self._is_turn_wanted = False
+            self._take_turn(writer, lambda: writer.run_group(operations))
 
     def _notify(self, writer: Writer, before: int) -> None:
-        if writer.connection.total_changes == before:
-            # A process that waits for changes would wake itself up by reading.
+        # A process that waits for changes would wake itself up by reading. Those of a file are seen otherwise.
+        if self.path is not None or writer.connection.total_changes == before:
             return
         with self._committed:
             self._commits += 1
@@ -474,6 +326,13 @@ class Database:
             )
         if self._is_closed:
             raise StoreClosed
+
+
+def _create(path: Path) -> None:
+    """Create a missing file. SQLite would let every user read it, and gives its other files the same permissions."""
+    # What is wrong with the path, SQLite says.
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PERMISSIONS))
 
 
 def _use_wal(connection: "sqlite3.Connection", path: Path, seconds: float) -> None:

@@ -1,6 +1,6 @@
-"""Enqueue on SQLite: one statement per job on the store's connection, one for all jobs on the caller's."""
+"""Enqueue on SQLite. On the store's connection, jobs that are alike take one statement, others one each. On the
+caller's connection all take one."""
 
-import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,19 +18,12 @@ from mulligan.store.enqueue import (
     to_answers,
 )
 from mulligan.store.intake import intake_names, refuse_paused
-from mulligan.store.rows import Record, column_names, to_json
-from mulligan.store.session import Statement, Steps
+from mulligan.store.rows import Record, column_names, to_job, to_json
+from mulligan.store.session import Session, Statement, Steps
 from mulligan.store.sqlite.session import SQL, Clock, SqliteSession, sqlite3
 
 # The event data of a job that waits for a limit from the start.
 LIMITED = '{"waiting_for":"limit"}'
-# The columns that `enqueue_alike` sets, in its order.
-COLUMNS = (
-    *("kind", "owner", "queue", "service", "priority", "rank", "state", "waiting_for"),
-    *("max_attempts", "max_crashes", "max_snoozes", "timeout"),
-    *("submitted_at", "enqueued_at", "queued_at", "due_at", "deadline", "updated_at"),
-    *("tags", "cost", "on_failed", "on_cancelled", "own_max_attempts", "own_timeout"),
-)
 
 
 class SqliteEnqueue(EnqueueOperations):
@@ -74,22 +67,25 @@ class SqliteEnqueue(EnqueueOperations):
         """Store all of them, or none and return None: an id exists already, or the intake is paused."""
         first, now = jobs[0], session.now
         values = new_values(first, is_limited=self._limits.applies_to(first))
-        gate = {**values, "now": now, "is_submitted": first.is_submitted}
-        waits_for, is_paused = session.db.execute(SQL["enqueue_gate"], gate).fetchone()
-        if is_paused:
+        waits_for, is_paused = _find_gate(session, {**values, "now": now, "is_submitted": first.is_submitted})
+        arguments = {job.id: job.arguments for job in jobs}
+        if is_paused or len(arguments) < len(jobs):
             return None
-        record = new_record(values, now, waits_for)
-        same = tuple(record[name] for name in COLUMNS)
-        data = LIMITED if waits_for == "limit" else values["data"]
-        event = (first.kind, first.owner, 0, now, data)
+        record, by_id = new_record(values, now, waits_for), to_json(arguments)
         try:
-            with session.undo(sqlite3.IntegrityError) if len(jobs) > 1 else contextlib.nullcontext():
-                session.db.executemany(SQL["enqueue_alike"], [(job.id, job.arguments, *same) for job in jobs])
+            session.db.execute(SQL["enqueue_alike"], record | {"jobs": by_id})
         except sqlite3.IntegrityError:
             return None
-        kind = TABLE[Move.ENQUEUE, None].event
-        session.db.executemany(SQL["event_plain"], [(kind, job.id, *event) for job in jobs])
-        return to_alike(jobs, record)
+        data = LIMITED if waits_for == "limit" else values["data"]
+        about = {"type": TABLE[Move.ENQUEUE, None].event, "kind": first.kind, "owner": first.owner}
+        session.db.execute(SQL["enqueue_alike_events"], {**about, "at": now, "data": data, "jobs": by_id})
+        return to_alike(jobs, to_job(record))
+
+    def store_within(self, session: Session, jobs: Sequence[NewJob]) -> list[Job[Any]]:
+        """Store jobs as a part of another operation."""
+        if isinstance(session, SqliteSession):
+            return self.enqueue(session, jobs)
+        return session.play(self.enqueue_steps(jobs))
 
     def enqueue_steps(self, jobs: Sequence[NewJob]) -> Steps[list[Job[Any]]]:
         found, stored = yield from self.store_steps(jobs)
@@ -133,3 +129,12 @@ class SqliteEnqueue(EnqueueOperations):
             yield from refuse_paused(SQL, intake, now)
             raise StoreDamaged(f"job {row['id']!r} was refused as a duplicate, but the other job cannot be found")
         return found[0]
+
+
+def _find_gate(session: SqliteSession, values: Record) -> tuple[str | None, bool]:
+    """Return what a new job waits for, and whether its intake is paused."""
+    (may_be_gated,) = session.db.execute(SQL["enqueue_look"]).fetchone()
+    if not (may_be_gated or values["delay"] or values["is_limited"]):
+        return None, False
+    waits_for, is_paused = session.db.execute(SQL["enqueue_gate"], values).fetchone()
+    return waits_for, bool(is_paused)

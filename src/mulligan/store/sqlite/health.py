@@ -4,6 +4,7 @@ import fcntl
 import os
 import re
 import shutil
+import stat
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -35,6 +36,7 @@ def examine(database: Database, synchronous: str, limits: Limits) -> list[Findin
         found.append(file_system(path, mount_table()))
         found.append(lock(path, limits.lock))
         found.append(disk(path, limits))
+        found.append(permissions(path))
     return found
 
 
@@ -72,6 +74,33 @@ def _kind_of(path: Path, mounts: str) -> str | None:
         if mount_point and path.is_relative_to(mount_point) and len(mount_point) >= found[0]:
             found = (len(mount_point), right.split()[0])
     return found[1]
+
+
+def permissions(path: Path) -> Finding:
+    """Whether other users of this machine can use the file: its group is meant to, all others are not."""
+    rights = _rights_of_others(path.absolute())
+    if rights & stat.S_IWOTH:
+        return problem(
+            Check.SQLITE_PERMISSIONS,
+            f"every user of this machine can change {path}: a user who can write to it needs no key",
+            f"chmod o-rwx {path}*, and chmod o-w its directory",
+        )
+    if rights & stat.S_IROTH:
+        return warning(
+            Check.SQLITE_PERMISSIONS,
+            f"every user of this machine can read {path}, with the arguments and results of all jobs",
+            f"chmod o-rwx {path}*",
+        )
+    return ok(Check.SQLITE_PERMISSIONS, f"{path} is not open to other users of this machine")
+
+
+def _rights_of_others(path: Path) -> int:
+    folders = [folder.stat().st_mode for folder in path.parents]
+    if not all(mode & stat.S_IXOTH for mode in folders):
+        return 0
+    # In a sticky folder, such as /tmp, others cannot replace the file.
+    is_replaceable = folders[0] & stat.S_IWOTH and not folders[0] & stat.S_ISVTX
+    return path.stat().st_mode | (stat.S_IWOTH if is_replaceable else 0)
 
 
 def mount_table() -> str:

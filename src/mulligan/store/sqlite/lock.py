@@ -25,6 +25,10 @@ _open: set["FileLock"] = set()
 _forking = threading.Lock()
 
 
+# Of new files, restricted by the umask: other users than the owner and the group have nothing to do with them.
+PERMISSIONS = 0o660
+
+
 def lock_file(database: Path) -> Path:
     return database.with_name(database.name + "-lock")
 
@@ -39,7 +43,7 @@ class FileLock:
         self._is_wanted = False
         self._error: OSError | None = None
         with _forking:
-            self._file = os.open(lock_file(database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._file = os.open(lock_file(database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PERMISSIONS)
             _open.add(self)
 
     @contextlib.contextmanager
@@ -53,12 +57,14 @@ class FileLock:
             self._release()
 
     @contextlib.contextmanager
-    def hold_if_free(self) -> Iterator[None]:
-        if not self._acquire(0):
-            yield
+    def hold_if_free(self) -> Iterator[bool]:
+        """Return whether it is held. Does not wait, and takes no lock made in Python, so that an exception raised in
+        this thread from outside cannot leave one behind."""
+        if self._is_awaited or not self._acquire_now():
+            yield False
             return
         try:
-            yield
+            yield True
         finally:
             self._release()
 
@@ -67,8 +73,6 @@ class FileLock:
             if not self._is_awaited:
                 if self._acquire_now():
                     return True
-                if not seconds:
-                    return False
                 threading.Thread(target=self._wait_in_thread, name="mulligan-sqlite-lock", daemon=True).start()
                 self._is_awaited = True
             self._is_wanted = True

@@ -8,7 +8,7 @@ from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import event_values
 from mulligan.store.follow_up import EndedRow, store_follow_ups
 from mulligan.store.messages import Answers, Outcome, Settled
-from mulligan.store.rows import fence_values
+from mulligan.store.rows import fence_values, to_json
 from mulligan.store.service_calls import charge, first_by_lease, may_charge_service
 from mulligan.store.session import Session
 from mulligan.store.settle import (
@@ -38,6 +38,8 @@ DATA_ERRORS = (
 PROMOTED = TABLE[Move.PROMOTE, State.WAITING].event
 # An attempt whose outcome cannot be stored has called its service too.
 NEWLY_SETTLED = (Settled.ACCEPTED, Settled.UNSTORABLE)
+# What successes have in common that one statement settles.
+IN_COMMON = ("settled_by", "attempt", "incarnation", "claim")
 
 
 class SqliteSettle:
@@ -45,7 +47,7 @@ class SqliteSettle:
         self._services = parts.services
         self._limits = parts.limits
         self._batches = parts.batches
-        self._enqueue_steps = parts.enqueue_steps
+        self._enqueue = parts.enqueue
         self._corruption = corruption
 
     def settle(self, session: SqliteSession, outcomes: Sequence[Outcome]) -> Answers:
@@ -144,7 +146,7 @@ class SqliteSettle:
             session.rows("event", event_values(PROMOTED, *about))
         if follow_up is not None:
             ended = EndedRow(fence.id, owner, fence.attempt, session.moment(), state, follow_up)
-            store_follow_ups(session, self._enqueue_steps, [ended])
+            store_follow_ups(session, self._enqueue, [ended])
         return Settled.ACCEPTED
 
 
@@ -157,34 +159,23 @@ def _holds(session: Session, outcome: Outcome) -> bool:
 def _write_succeeded(session: Session, outcomes: Sequence[Outcome]) -> bool:
     assert isinstance(session, SqliteSession)
     rows, now = [succeeded_row(outcome) for outcome in outcomes], session.now
-    written = session.db.executemany(
-        SQL["settle_succeeded"],
-        [(row.result, now, row.settled_by, now, row.id, row.attempt, row.incarnation, row.claim) for row in rows],
-    ).rowcount
-    if written != len(rows):
-        return False
+    claims: dict[tuple[object, ...], dict[str, str | None]] = {}
+    for row in rows:
+        claims.setdefault((row.settled_by, row.attempt, row.incarnation, row.claim), {})[row.id] = row.result
+    for claim, results in claims.items():
+        values = {**dict(zip(IN_COMMON, claim, strict=True)), "results": to_json(results), "now": now}
+        if session.db.execute(SQL["settle_succeeded"], values).rowcount != len(results):
+            return False
+    data = to_json({row.id: row.data for row in rows})
     event = TABLE[Move.SUCCEED, State.RUNNING].event
-    leases = [outcome.lease for outcome in outcomes]
-    session.db.executemany(
-        SQL["event_plain"],
-        [
-            (event, row.id, lease.kind, lease.owner, row.attempt, now, row.data)
-            for row, lease in zip(rows, leases, strict=True)
-        ],
-    )
+    session.db.execute(SQL["settle_succeeded_events"], {"data": data, "type": event, "at": now})
     return True
 
 
 def _write_retried(session: Session, outcomes: Sequence[Outcome], *, may_promote: bool) -> bool:
     assert isinstance(session, SqliteSession)
     rows, now = [retried_row(outcome, may_promote=may_promote) for outcome in outcomes], session.now
-    written = session.db.executemany(
-        SQL["settle_retried"],
-        [
-            (row.promotes, now, *row[6:-1], row.settled_by, row.id, row.attempt, row.incarnation, row.claim)
-            for row in rows
-        ],
-    ).rowcount
+    written = session.db.executemany(SQL["settle_retried"], [{**row._asdict(), "now": now} for row in rows]).rowcount
     if written != len(rows):
         return False
     event = TABLE[Move.RETRY, State.RUNNING].event

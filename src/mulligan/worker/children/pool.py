@@ -314,7 +314,7 @@ class ChildPool:
             if running.lease.kind not in (child.kinds or ()):
                 raise Unloadable(_MISSING)
             child.update_policies(self._policies.content)
-            request = _request(running.lease, task)
+            request = _request(running, task)
             running.has_begun = True
             child.begin(request, running)
         except Unloadable:
@@ -410,9 +410,18 @@ class ChildPool:
 _MISSING = "importing the app does not define it; define it at the top of a module, not inside a function"
 
 
-def _request(lease: Lease, task: AnyTask) -> AttemptRequest:
+def _request(running: Running, task: AnyTask) -> AttemptRequest:
+    lease = running.lease
     return AttemptRequest(
-        lease.kind, lease.owner, lease.fence, lease.arguments, lease.claimed_at, lease.until, _job(lease), task.memory
+        lease.kind,
+        lease.owner,
+        lease.fence,
+        lease.arguments,
+        lease.claimed_at,
+        lease.until,
+        _job(lease),
+        task.memory,
+        () if running.trace is None else running.trace.tags,
     )
 
 

@@ -23,6 +23,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from mulligan import traces
 from mulligan.attempt import Ports
 from mulligan.errors import LifespanFailed, StoreDamaged
 from mulligan.failure import evidence
@@ -177,6 +178,8 @@ class ChildProgram:
                 self._app.policies.follow(content)
             case AttemptRequest():
                 self._running = Running(_lease(message), claimed=0.0, extend_at=0.0, ports=self._ports)
+                if message.trace:
+                    self._running.make_current = partial(traces.continue_from, message.trace)
                 self._requests.put((message, self._running))
             case StopRequest(why=why) if self._running is not None:
                 self._running.interrupt(why)
@@ -266,7 +269,17 @@ def _lease(request: AttemptRequest) -> Lease:
             raise StoreDamaged(f"the row of job {request.fence.id!r} could not be read")
         return request.job
 
-    return Lease(request.fence, request.kind, request.owner, request.arguments, request.claimed_at, request.until, load)
+    trace_id = traces.trace_id_in(request.trace)
+    return Lease(
+        request.fence,
+        request.kind,
+        request.owner,
+        request.arguments,
+        request.claimed_at,
+        request.until,
+        load,
+        trace_id=trace_id,
+    )
 
 
 def _run_without_loop(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -42,6 +42,8 @@ class AttemptRequest(msgspec.Struct, tag=True):
     until: datetime
     job: Job[Any] | None
     memory: int | None
+    trace: tuple[str, ...] = ()
+    """The span that the child's spans continue from, as the tags of a job."""
 
 
 class PolicyUpdate(msgspec.Struct, tag=True):

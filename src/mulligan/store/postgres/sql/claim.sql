@@ -8,26 +8,26 @@
     WHERE state = 'running' AND leased_by = :incarnation AND claim = :claim
 ), single AS (
     SELECT *
-    FROM lane
-    WHERE (SELECT count(*) FROM lane) = 1 AND NOT EXISTS (SELECT 1 FROM repeated)
+    FROM open_lane
+    WHERE (SELECT count(*) FROM open_lane) = 1 AND NOT EXISTS (SELECT 1 FROM repeated)
 ), few AS (
     SELECT ceil(:limit / sqrt(greatest(count(*), 1)))::integer AS number
-    FROM lane
+    FROM open_lane
 ), fore AS (
     -- A few jobs of each lane, not as many as are wanted: with a thousand lanes that would be a thousand times too
     -- many.
-    SELECT lane.queue, lane.kind, lane.service, lane.most, job.priority, job.rank, job.id
+    SELECT open_lane.queue, open_lane.kind, open_lane.service, open_lane.most, job.priority, job.rank, job.id
     FROM few
-    CROSS JOIN lane
+    CROSS JOIN open_lane
     CROSS JOIN LATERAL (
         SELECT priority, rank, id
         FROM mulligan_jobs
-        WHERE state = 'queued' AND queue = lane.queue AND kind = lane.kind AND service = lane.service
+        WHERE state = 'queued' AND queue = open_lane.queue AND kind = open_lane.kind AND service = open_lane.service
           AND (deadline IS NULL OR deadline > (SELECT now FROM clock)) {owners}
         ORDER BY priority, rank, id
-        LIMIT least(few.number, lane.most)
+        LIMIT least(few.number, open_lane.most)
     ) AS job
-    WHERE (SELECT count(*) FROM lane) > 1 AND NOT EXISTS (SELECT 1 FROM repeated)
+    WHERE (SELECT count(*) FROM open_lane) > 1 AND NOT EXISTS (SELECT 1 FROM repeated)
 ), edge AS (
     -- The cut: no job beyond it is wanted.
     SELECT priority, rank, id
@@ -101,7 +101,7 @@
         SELECT picked.spot, picked.service, row_number() OVER (PARTITION BY service ORDER BY priority, rank, id) AS place
         FROM picked
     ) AS placed
-    LEFT JOIN (SELECT service, min(most) AS most FROM lane GROUP BY service) AS allowed ON allowed.service = placed.service
+    LEFT JOIN (SELECT service, min(most) AS most FROM open_lane GROUP BY service) AS allowed ON allowed.service = placed.service
     WHERE allowed.most IS NULL OR placed.place <= allowed.most
 ), {{lease_picked}}
 SELECT {columns}

@@ -1,5 +1,5 @@
 -- The services that ready jobs of these kinds depend on.
 {lanes}
 SELECT DISTINCT service
-FROM lane
+FROM open_lane
 WHERE service <> ''

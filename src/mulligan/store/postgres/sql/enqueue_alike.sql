@@ -30,11 +30,10 @@ WITH gate AS (
         now + :delay::bigint, now + :deadline::bigint, now,
         :tags, :cost::integer, :on_failed, :on_cancelled, :own_max_attempts::integer, :own_timeout::bigint
     FROM gate, unnest(string_to_array(:ids, :separator), string_to_array(:all_arguments, :separator)) AS job (id, arguments)
-    RETURNING id
 ), logged AS (
     INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, data)
-    SELECT :event, id, :kind::text, :owner::text, 0, now, CASE waits_for WHEN 'limit' THEN '{"waiting_for":"limit"}' ELSE :data END
-    FROM stored, gate
+    SELECT :event, job.id, :kind::text, :owner::text, 0, now, CASE waits_for WHEN 'limit' THEN '{"waiting_for":"limit"}' ELSE :data END
+    FROM gate, unnest(string_to_array(:ids, :separator)) AS job (id)
 )
 SELECT now, waits_for
 FROM gate

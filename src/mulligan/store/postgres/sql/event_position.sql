@@ -2,5 +2,5 @@
 -- later id that committed while this one was open.
     greatest(
         pg_current_xact_id(),
-        (SELECT told.xid FROM mulligan_events AS told WHERE told.job = moved.id ORDER BY told.seq DESC LIMIT 1)
+        (SELECT newest.xid FROM mulligan_events AS newest WHERE newest.job = moved.id ORDER BY newest.seq DESC LIMIT 1)
     )

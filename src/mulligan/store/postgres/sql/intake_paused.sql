@@ -1,5 +1,5 @@
 -- The pauses that refuse jobs of these kinds and queues.
-SELECT *
+SELECT *, {{clock}} AS now
 FROM mulligan_pauses
 WHERE what = 'intake' AND name = ANY (ARRAY(SELECT json_array_elements_text(:intake::json)))
   AND (until IS NULL OR until > {{clock}})

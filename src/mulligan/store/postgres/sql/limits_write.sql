@@ -1,7 +1,7 @@
 -- The limits that a process announces. An older configuration does not overwrite a newer one.
 INSERT INTO mulligan_limits (gate, most, per_day, per_month, cost, over, since, seen_at)
 SELECT gate, most, per_day, per_month, cost, over, :since, :now
-FROM json_to_recordset(:limits::json) AS said (gate text, most integer, per_day bigint, per_month bigint, cost bigint, over text)
+FROM json_to_recordset(:limits::json) AS given (gate text, most integer, per_day bigint, per_month bigint, cost bigint, over text)
 ORDER BY gate
 ON CONFLICT (gate) DO UPDATE
 SET most = CASE WHEN excluded.since >= mulligan_limits.since THEN excluded.most ELSE mulligan_limits.most END,

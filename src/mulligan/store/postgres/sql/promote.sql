@@ -6,7 +6,7 @@
 WITH clock AS (
     -- Read before any row is locked: a transaction without an id gets one that is later than all it sees.
     SELECT {{clock}} AS now, pg_current_xact_id_if_assigned() IS NULL AS is_first
-), door AS (
+), duty_gate AS (
     SELECT duty, EXISTS (
         SELECT 1
         FROM mulligan_pauses, clock
@@ -23,16 +23,16 @@ WITH clock AS (
     FOR UPDATE SKIP LOCKED
 ), parked AS (
     SELECT job.*
-    FROM door
+    FROM duty_gate
     CROSS JOIN LATERAL (
         SELECT ctid AS spot, id, trigger, waiting_for, service, owner, queue, kind
         FROM mulligan_jobs
-        WHERE state = 'waiting' AND gate = 'duty/' || door.duty
+        WHERE state = 'waiting' AND gate = 'duty/' || duty_gate.duty
         ORDER BY gate, priority, rank
         LIMIT :limit
         FOR UPDATE SKIP LOCKED
     ) AS job
-    WHERE NOT door.is_paused AND (:duty::text IS NULL OR door.duty = :duty)
+    WHERE NOT duty_gate.is_paused AND (:duty::text IS NULL OR duty_gate.duty = :duty)
 ), published AS (
     SELECT job.*
     FROM mulligan_batches AS batch
@@ -49,9 +49,9 @@ WITH clock AS (
 ), gated AS (
     SELECT spot, id, CASE
         WHEN trigger = 'automatic' AND waiting_for IN ('retry', 'rate limit')
-            AND (SELECT is_paused FROM door WHERE duty = 'retry') THEN 'duty/retry'
+            AND (SELECT is_paused FROM duty_gate WHERE duty = 'retry') THEN 'duty/retry'
         WHEN trigger = 'automatic' AND waiting_for NOT IN ('retry', 'rate limit', 'limit')
-            AND (SELECT is_paused FROM door WHERE duty = 'promote') THEN 'duty/promote'
+            AND (SELECT is_paused FROM duty_gate WHERE duty = 'promote') THEN 'duty/promote'
         ELSE coalesce(
             (
                 SELECT 'owner-budget/' || owner

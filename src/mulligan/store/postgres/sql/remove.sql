@@ -10,6 +10,9 @@ WITH removable AS (
 ), removed AS (
     DELETE FROM mulligan_jobs
     WHERE id = ANY (ARRAY(SELECT id FROM removable))
+), failing AS (
+    DELETE FROM mulligan_failing
+    WHERE job = ANY (ARRAY(SELECT id FROM removable))
 ), history AS (
     DELETE FROM mulligan_events
     WHERE job = ANY (ARRAY(SELECT id FROM removable))

@@ -1,10 +1,10 @@
 -- The first jobs blocked under each of these gates.
 SELECT job.id, job.owner, job.priority, job.rank, job.cost
-FROM json_each(:gates) AS said
+FROM json_each(:gates) AS given
 JOIN mulligan_jobs AS job ON job.seq IN (
     SELECT seq
     FROM mulligan_jobs
-    WHERE state = 'waiting' AND gate = said.value
+    WHERE state = 'waiting' AND gate = given.value
     ORDER BY priority, rank
     LIMIT :each
 )

@@ -41,12 +41,12 @@ WITH gated AS MATERIALIZED (
             SELECT seq, true, trigger, service, owner, queue, kind, waiting_for, ''
             FROM mulligan_jobs
             WHERE state = 'waiting' AND gate IN (
-                SELECT 'duty/' || door.value
-                FROM json_each('["retry", "promote"]') AS door
-                WHERE (:duty IS NULL OR door.value = :duty) AND NOT EXISTS (
+                SELECT 'duty/' || known.value
+                FROM json_each('["retry", "promote"]') AS known
+                WHERE (:duty IS NULL OR known.value = :duty) AND NOT EXISTS (
                     SELECT 1
                     FROM mulligan_pauses
-                    WHERE what = 'duty' AND name = door.value AND (until IS NULL OR until > :now)
+                    WHERE what = 'duty' AND name = known.value AND (until IS NULL OR until > :now)
                 )
             )
             LIMIT :limit

@@ -1,0 +1,1 @@
+"""Messages to people and machines: webhooks and mails."""

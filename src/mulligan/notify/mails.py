@@ -1,0 +1,148 @@
+"""The mail that tells of one event, or of all events of a digest."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from mulligan.failure.redact import first_line
+from mulligan.notify.content import Content, Entry, Tone
+from mulligan.notify.matching import RESOLVED
+from mulligan.notify.subscription import Bulletin
+from mulligan.notify.templates import (
+    MOST_LISTED,
+    BreakerChange,
+    FailedJob,
+    GroupSummary,
+    SettledBatch,
+    batch_settled,
+    breaker_changed,
+    failure_digest,
+    first_failure,
+    group_resolved,
+)
+
+Told = Mapping[str, Any]
+FAILED = "job.failed"
+FACTS = ("label", "job", "kind", "owner", "code", "actor", "service")
+
+
+def write_mail(bulletin: Bulletin) -> Content:
+    """Every event is named: in the mail, or in the attached file."""
+    failures = [event for event in bulletin.events if event["type"] == FAILED]
+    others = [event for event in bulletin.events if event["type"] != FAILED]
+    if len(bulletin.events) == 1 and not (bulletin.is_digest and failures):
+        return _write_one(bulletin.events[0])
+    if not failures:
+        return _write_many(bulletin, others)
+    jobs = [to_failed_job(event) for event in failures]
+    moments = [_at(event) for event in failures]
+    content = failure_digest(jobs, since=min(moments), until=max(moments))
+    return replace(content, entries=[*map(_to_entry, others[:MOST_LISTED]), *content.entries])
+
+
+def _write_one(event: Told) -> Content:
+    data = event.get("data") or {}
+    match event["type"]:
+        case "job.failed":
+            return first_failure(to_failed_job(event), _to_group(event, seen=1))
+        case "batch.settled":
+            return batch_settled(_to_batch(event, data))
+        case "service.opened" | "service.closed":
+            return breaker_changed(_to_breaker(event, data))
+        case _ if event["type"] == RESOLVED:
+            return group_resolved(_to_group(event, seen=event["number"]))
+    return Content(
+        subject=f"{event['type']}: {_subject(event)}",
+        headline=f"{event['type']}: {_subject(event)}",
+        lead=f"At {_at(event):%Y-%m-%d %H:%M:%S} UTC.",
+        facts=_facts(event, data),
+        action=("Open the job", f"jobs/{event['job']}") if event.get("job") else None,
+    )
+
+
+def _write_many(bulletin: Bulletin, events: Sequence[Told]) -> Content:
+    rest = len(events) - MOST_LISTED
+    return Content(
+        subject=f"{bulletin.name}: {len(events):,} events",
+        headline=f"{len(events):,} events",
+        lead=f"From {_at(events[0]):%Y-%m-%d %H:%M} to {_at(events[-1]):%Y-%m-%d %H:%M} UTC.",
+        tone=Tone.GOOD if all(event["type"] == RESOLVED for event in events) else Tone.PLAIN,
+        entries=[_to_entry(event) for event in events[:MOST_LISTED]],
+        rest=f"And {rest:,} more: {', '.join(map(_subject, events[MOST_LISTED:]))}" if rest > 0 else "",
+    )
+
+
+def to_failed_job(event: Told) -> FailedJob:
+    data = event.get("data") or {}
+    return FailedJob(
+        id=event["job"],
+        kind=event["kind"],
+        code=event["code"] or "",
+        error=str(data.get("error") or data.get("message") or ""),
+        failed_at=_at(event),
+        attempts=max(1, event["attempt"]),
+        owner=event["owner"],
+        recipient=str(event.get("label") or ""),
+        batch=event["batch"] or "",
+    )
+
+
+def _to_group(event: Told, *, seen: int) -> GroupSummary:
+    data = event.get("data") or {}
+    return GroupSummary(
+        id=str(event.get("group") or data.get("group") or ""),
+        kind=event["kind"],
+        code=str(event.get("code") or ""),
+        title=first_line(str(event.get("message") or data.get("error") or "")),
+        seen=seen,
+        first_seen=datetime.fromisoformat(event.get("opened_at") or event["at"]),
+        last_seen=datetime.fromisoformat(event.get("last_at") or event["at"]),
+    )
+
+
+def _to_batch(event: Told, data: Told) -> SettledBatch:
+    return SettledBatch(
+        id=event["batch"] or "",
+        name=str(data.get("name") or event["batch"]),
+        state=str(data.get("state")),
+        succeeded=data.get("succeeded", 0),
+        failed=data.get("failed", 0),
+        cancelled=data.get("cancelled", 0),
+    )
+
+
+def _to_breaker(event: Told, data: Told) -> BreakerChange:
+    is_open = event["type"] == "service.opened"
+    reason = f"{data.get('failures')} of {data.get('calls')} calls failed" if data.get("calls") else ""
+    return BreakerChange(
+        service=event["service"], is_open=is_open, since=_at(event), reason=reason, held=data.get("held") or 0
+    )
+
+
+def _to_entry(event: Told) -> Entry:
+    data = event.get("data") or {}
+    note = f"{_at(event):%Y-%m-%d %H:%M:%S} UTC"
+    detail = str(event.get("message") or data.get("error") or data.get("reason") or "")
+    path = f"jobs/{event['job']}" if event.get("job") else ""
+    title = "Resolved" if event["type"] == RESOLVED else str(event["type"])
+    return Entry(f"{title}: {_subject(event)}", first_line(detail), note, path)
+
+
+def _subject(event: Told) -> str:
+    data = event.get("data") or {}
+    about = event.get("label") or event.get("job") or data.get("name") or event.get("batch") or event.get("service")
+    kind = event.get("kind") or ""
+    return f"{kind} {about or ''}".strip()
+
+
+def _facts(event: Told, data: Told) -> list[tuple[str, str]]:
+    own = [
+        (name.capitalize(), event.get(name)) for name in ("label", "job", "kind", "owner", "code", "actor", "service")
+    ]
+    more = [(str(name), value) for name, value in data.items() if isinstance(value, str | int | float)]
+    return [(label, first_line(str(value))) for label, value in (*own, *more) if value not in (None, "")]
+
+
+def _at(event: Told) -> datetime:
+    return datetime.fromisoformat(event["at"])

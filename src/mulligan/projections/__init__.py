@@ -1,0 +1,1 @@
+"""PURE: what events of the log add to failure groups and statistics. Values in, values out."""

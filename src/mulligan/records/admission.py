@@ -1,0 +1,68 @@
+"""Admission of requests: their rate, their marks while they are in flight, and their entries in the audit."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from mulligan.records.rate import Rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewAuditEntry:
+    id: str
+    actor: str
+    action: str
+    target: str | None = None
+    key: str | None = None
+    owner: str | None = None
+    request_id: str | None = None
+    ip: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionRequest:
+    """One request that wants to be admitted. `subject` is charged one token of its bucket, which `rate` fills.
+
+    `change` is stored in the audit. `mark` is the request id of a change that must not be made twice at once: the mark
+    is held by `change.id` until the request ends, or for two minutes if its process dies. `used_key` is a key whose
+    time of last use is out of date.
+    """
+
+    subject: str
+    rate: Rate
+    change: NewAuditEntry | None = None
+    mark: str | None = None
+    used_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRequest:
+    """A change that has ended: its entry in the audit, its mark, its status, and the hashes of the entry."""
+
+    id: str
+    mark: str | None
+    status: int | None
+    target: str | None = None
+    before_hash: str | None = None
+    after_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """`first_at` is when the first request with the mark came: for 24 hours the same, whatever happens to it."""
+
+    first_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RateExceeded:
+    """Nothing was stored. There is a token again after `retry_after`."""
+
+    retry_after: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """Another request with the same mark has not ended. It was charged, and nothing else was stored."""
+
+
+Admission = Admitted | RateExceeded | InFlight

@@ -1,0 +1,46 @@
+"""What a page of the log adds to the tables of the built-in projections."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mulligan.records.failure_group import GroupRow
+from mulligan.records.statistics import Key, Tally
+
+
+class Success(NamedTuple):
+    at: int
+    attempt: int
+    kind: str
+    service: str
+
+
+class FailedIn(NamedTuple):
+    """Failures of one job in one group: the last code, and when the first and the last was."""
+
+    code: str
+    since: int
+    last_at: int
+
+
+@dataclass(slots=True)
+class JobChange:
+    """`ends_with` is the group of the failure that the job has ended with; `is_reset` if a person retried it."""
+
+    owner: str
+    groups: dict[str, FailedIn] = field(default_factory=dict)
+    ends_with: str | None = None
+    is_reset: bool = False
+    success: Success | None = None
+
+    def add_failure(self, group: str, code: str, at: int) -> None:
+        known = self.groups.get(group)
+        self.groups[group] = FailedIn(code, min(known.since, at) if known else at, at)
+
+
+@dataclass(slots=True)
+class Folded:
+    groups: dict[tuple[str, str], GroupRow]
+    jobs: dict[str, JobChange]
+    minutes: dict[Key, Tally]
+    reached_at: int
+    """The time of the last event of the page; 0 if it is empty."""

@@ -1,0 +1,10 @@
+-- An entry ends once.
+UPDATE mulligan_audit AS entry
+SET status = ended.status,
+    ended_at = {{clock}},
+    target = coalesce(ended.target, entry.target),
+    before_hash = ended.before_hash,
+    after_hash = ended.after_hash
+FROM json_to_recordset(:ended::json)
+    AS ended (id text, status integer, target text, before_hash text, after_hash text)
+WHERE entry.id = ended.id AND entry.ended_at IS NULL

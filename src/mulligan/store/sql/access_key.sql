@@ -1,0 +1,3 @@
+SELECT *, {{clock}} AS now
+FROM mulligan_keys
+WHERE id = :id

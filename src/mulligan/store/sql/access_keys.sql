@@ -1,0 +1,5 @@
+SELECT *
+FROM mulligan_keys
+WHERE {conditions}
+ORDER BY id
+LIMIT :limit

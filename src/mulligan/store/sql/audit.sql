@@ -1,0 +1,5 @@
+SELECT *
+FROM mulligan_audit
+WHERE {conditions}
+ORDER BY id DESC
+LIMIT :limit

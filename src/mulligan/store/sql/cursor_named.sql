@@ -1,0 +1,3 @@
+SELECT position
+FROM mulligan_cursors
+WHERE name = :name

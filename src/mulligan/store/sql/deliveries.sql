@@ -1,0 +1,5 @@
+SELECT *
+FROM mulligan_deliveries
+WHERE {conditions}
+ORDER BY id DESC
+LIMIT :limit

@@ -1,0 +1,5 @@
+SELECT *
+FROM mulligan_deliveries
+WHERE digest = :digest
+ORDER BY id
+LIMIT :limit

@@ -1,0 +1,3 @@
+UPDATE mulligan_groups
+SET document = :document
+WHERE id = :id AND scope = ''

@@ -1,0 +1,3 @@
+UPDATE mulligan_hooks
+SET called_at = {{clock}}
+WHERE id = :id

@@ -1,0 +1,3 @@
+SELECT count(*) AS number
+FROM mulligan_hooks
+WHERE coalesce('/' || owner, '') = :scope

@@ -1,0 +1,3 @@
+DELETE FROM mulligan_hooks
+WHERE id = :id AND (:owner::text IS NULL OR owner = :owner)
+RETURNING *

@@ -1,0 +1,5 @@
+SELECT *
+FROM mulligan_hooks
+WHERE {conditions}
+ORDER BY id
+LIMIT :limit

@@ -1,0 +1,2 @@
+SELECT position, at, updated_at, missed_at, rebuilt_until, rebuilt_since
+FROM mulligan_projection

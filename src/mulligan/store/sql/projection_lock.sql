@@ -1,0 +1,3 @@
+SELECT position
+FROM mulligan_projection
+FOR UPDATE

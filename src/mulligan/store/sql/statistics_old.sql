@@ -1,0 +1,3 @@
+SELECT min(at) AS at
+FROM mulligan_statistics
+WHERE span = :span

@@ -1,0 +1,3 @@
+SELECT count(*) AS number
+FROM mulligan_subscriptions
+WHERE coalesce('/' || owner, '') = :scope

@@ -1,0 +1,2 @@
+DELETE FROM {table}
+WHERE subscription = :id

@@ -1,0 +1,3 @@
+DELETE FROM mulligan_subscriptions
+WHERE id = :id
+RETURNING id

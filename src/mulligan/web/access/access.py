@@ -1,0 +1,206 @@
+"""Access by keys: who calls, what the key allows, how often, and what is recorded of a change."""
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from ipaddress import ip_address, ip_network
+
+from starlette.requests import Request
+
+from mulligan.app import App
+from mulligan.errors import KeyRefused, MulliganError
+from mulligan.failure.redact import sanitize
+from mulligan.records.admission import (
+    Admission,
+    AdmissionRequest,
+    Admitted,
+    EndedRequest,
+    InFlight,
+    NewAuditEntry,
+    RateExceeded,
+)
+from mulligan.records.key import Key
+from mulligan.settings import Settings
+from mulligan.web.access.admissions import Admissions
+from mulligan.web.access.authentication import Authentication, read_bearer
+from mulligan.web.access.caller import Caller
+from mulligan.web.access.idempotency import Repeatable, read_request_id
+from mulligan.web.access.status import status_of
+from mulligan.web.access.terms import Terms
+from mulligan.web.problems import Problem
+
+logger = logging.getLogger("mulligan.web")
+
+# How often the time of a key's last use is stored, at most.
+NOTED_EVERY = 60.0
+LONGEST_TARGET = 200
+UNKNOWN_ADDRESS = "unknown"
+# Addresses and keys that are remembered here.
+MOST_REMEMBERED = 10_000
+
+
+class KeyAccess:
+    """The access of one server. Servers on one database share rates, marks and the audit."""
+
+    def __init__(self, app: App) -> None:
+        self._settings: Callable[[], Settings] = lambda: app.settings
+        self._clock = app.wiring.clock
+        self._ids = app.wiring.new_id
+        self._admissions = Admissions(lambda: app.store)
+        self._authentication = Authentication(app.find_key, self._clock)
+        self._blocked: dict[str, float] = {}
+        self._noted: dict[str, float] = {}
+
+    async def identify(self, request: Request) -> Caller:
+        """Raises a Problem: 401, or 429 for an address with too many failures."""
+        try:
+            key = await self._authentication.find(read_bearer(request))
+        except KeyRefused as refused:
+            await self.charge_failure(request)
+            raise Problem(401, "UNAUTHORIZED", str(refused), headers={"WWW-Authenticate": "Bearer"}) from None
+        return to_caller(key)
+
+    async def charge_failure(self, request: Request) -> None:
+        """Count a failed authentication. Raises a Problem, 429, if the address has had too many."""
+        subject = f"ip/{_network(_address(request))}"
+        now = self._clock().monotonic()
+        # An address that is blocked costs the store nothing.
+        if (until := self._blocked.get(subject, now)) > now:
+            raise _too_many(timedelta(seconds=until - now))
+        answer = await self._admissions.admit(
+            AdmissionRequest(subject=subject, rate=self._settings().failed_request_rate)
+        )
+        if isinstance(answer, RateExceeded):
+            _remember(self._blocked, subject, now + answer.retry_after.total_seconds())
+            raise _too_many(answer.retry_after)
+
+    @asynccontextmanager
+    async def admit(self, caller: Caller, route: Terms, request: Request) -> AsyncIterator[Repeatable | None]:
+        """Raises a Problem: 403, 409 or 429."""
+        refusal = _refusal(caller, route)
+        is_change = route.is_change and refusal is None
+        request_id = read_request_id(request, caller) if is_change else None
+        change = self._entry(caller, route, request, request_id) if is_change else None
+        wanted = AdmissionRequest(
+            subject=f"key/{caller.key}",
+            rate=self._settings().request_rate,
+            change=change,
+            mark=request_id,
+            used_key=self._find_used(caller.key),
+        )
+        first_at = _check(await self._wait(wanted))
+        if refusal is not None:
+            raise refusal
+        if change is None:
+            yield None
+            return
+        try:
+            yield None if request_id is None or first_at is None else Repeatable(request_id, first_at)
+        except Exception as error:
+            await self._end(change, request_id, status_of(error), request)
+            raise
+        # A request that is cancelled has no end: its handler may still be at work.
+        await self._end(change, request_id, route.status, request)
+
+    async def _wait(self, wanted: AdmissionRequest) -> Admission:
+        admission = asyncio.ensure_future(self._admissions.admit(wanted))
+        try:
+            return await asyncio.shield(admission)
+        except asyncio.CancelledError:
+            # Nothing was begun: the mark must not hold for its whole time.
+            if wanted.change is not None:
+                ended = EndedRequest(wanted.change.id, wanted.mark, None)
+                admission.add_done_callback(lambda _: asyncio.ensure_future(self._admissions.end(ended)))
+            raise
+
+    async def _end(self, change: NewAuditEntry, mark: str | None, status: int, request: Request) -> None:
+        target, before, after = (getattr(request.state, name, None) for name in ("target", "before", "after"))
+        ended = EndedRequest(change.id, mark, status, None if target is None else _bounded(target), before, after)
+        try:
+            await self._admissions.end(ended)
+        except MulliganError as error:
+            # The change is made: its answer must not be lost.
+            logger.warning("the end of %s was not recorded in the audit: %s", change.action, error)
+
+    def _entry(self, caller: Caller, route: Terms, request: Request, request_id: str | None) -> NewAuditEntry:
+        target = " ".join(str(part) for part in request.path_params.values())
+        return NewAuditEntry(
+            id=self._ids(),
+            actor=caller.actor,
+            action=f"{route.method} {route.path}",
+            target=_bounded(target) or None,
+            key=caller.key,
+            owner=caller.owner,
+            request_id=request_id,
+            ip=_address(request),
+        )
+
+    def _find_used(self, key: str) -> str | None:
+        """The key, if the time of its last use may be out of date."""
+        now = self._clock().monotonic()
+        if now - self._noted.get(key, -math.inf) < NOTED_EVERY:
+            return None
+        _remember(self._noted, key, now)
+        return key
+
+    def close(self) -> None:
+        self._admissions.close()
+        self._authentication.close()
+
+
+def to_caller(key: Key) -> Caller:
+    return Caller(key=key.id, owner=key.owner, actor=f"{key.name} (key {key.id})", scopes=frozenset(key.scopes))
+
+
+def _refusal(caller: Caller, route: Terms) -> Problem | None:
+    if route.is_admin and not caller.is_admin:
+        return Problem(403, "FORBIDDEN", "only an administrator's key allows this")
+    if route.scope is not None and route.scope not in caller.scopes:
+        message = f"the key does not allow this: it lacks the scope {route.scope}"
+        return Problem(403, "FORBIDDEN", message, scope=str(route.scope))
+    return None
+
+
+def _check(admission: Admission) -> datetime | None:
+    match admission:
+        case Admitted():
+            return admission.first_at
+        case RateExceeded():
+            raise _too_many(admission.retry_after)
+        case InFlight():
+            message = "a request with this Idempotency-Key is still being carried out"
+            raise Problem(409, "REQUEST_IN_FLIGHT", message, headers={"Retry-After": "1"})
+
+
+def _too_many(wait: timedelta) -> Problem:
+    seconds = max(1, math.ceil(wait.total_seconds()))
+    message = f"too many requests: try again in {seconds} s"
+    return Problem(429, "RATE_LIMITED", message, headers={"Retry-After": str(seconds)})
+
+
+def _address(request: Request) -> str:
+    """The address of the client. What a proxy names may be any text."""
+    given = request.client.host if request.client is not None else ""
+    try:
+        address = ip_address(given.partition("%")[0])
+    except ValueError:
+        return UNKNOWN_ADDRESS
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
+
+def _network(address: str) -> str:
+    """The part of an address that one client cannot change at will."""
+    return str(ip_network(f"{address}/64", strict=False)) if ":" in address else address
+
+
+def _bounded(text: str) -> str:
+    return sanitize(text, LONGEST_TARGET)
+
+
+def _remember(known: dict[str, float], name: str, moment: float) -> None:
+    if len(known) >= MOST_REMEMBERED:
+        known.clear()
+    known[name] = moment

@@ -1,0 +1,103 @@
+"""Export jobs, and purge those that are over."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, Literal
+
+import msgspec
+from starlette.responses import StreamingResponse
+
+from mulligan.console.dead_letters import ExportedJob, Purge
+from mulligan.records.document import Document, document_of, document_type
+from mulligan.records.job import Job
+from mulligan.records.key import Scope
+from mulligan.web.access.caller import Caller
+from mulligan.web.api.terms import Duration, ReasonGiven
+from mulligan.web.filters import Filter, filter_type, to_filter
+from mulligan.web.route import Call, One, Response, Routes, Text
+from mulligan.web.visible import visible
+
+routes = Routes("Jobs")
+
+LINES, CSV = "application/x-ndjson", "text/csv"
+# With these a cell begins that a spreadsheet runs as a formula; some take the wide forms for the plain ones.
+FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+# Jobs in one chunk of an export.
+CHUNK = 50
+COLUMNS = [field.name for field in msgspec.structs.fields(document_type(Job)) if field.name not in Job._shape.given]
+
+ExportQuery = filter_type("ExportQuery", format=(Literal["jsonl", "csv"], "jsonl"), events=(bool, False))
+
+
+@routes.get("/jobs/export", scope=Scope.JOBS_READ, answer=Text((LINES, CSV)), query=ExportQuery)
+def export(call: Call, query: Any) -> Response:
+    """All jobs that match, newest first, as JSON lines or CSV. With `events`, JSON lines have the history of each job.
+
+    An export that breaks off is incomplete: the connection ends without its last chunk.
+    """
+    found = call.console.export(to_filter(query), events=query.events and query.format == "jsonl")
+    documents = (_document(each, call.caller, with_events=query.events) for each in found)
+    if query.format == "csv":
+        chunks, kind = _csv(documents), CSV
+    else:
+        chunks, kind = _lines(documents), LINES
+    headers = {"Content-Disposition": f'attachment; filename="jobs.{query.format}"'}
+    return StreamingResponse(chunks, media_type=kind, headers=headers)
+
+
+def _document(exported: ExportedJob, caller: Caller, *, with_events: bool) -> Document:
+    history = {"events": visible(exported.events, caller)} if with_events else {}
+    return document_of(visible(exported.job, caller), **history)
+
+
+def _lines(documents: Iterator[Document]) -> Iterator[bytes]:
+    encode = msgspec.json.Encoder().encode_lines
+    while chunk := list(islice(documents, CHUNK)):
+        yield encode(chunk)
+
+
+def _csv(documents: Iterator[Document]) -> Iterator[bytes]:
+    yield _rows([COLUMNS])
+    while chunk := list(islice(documents, CHUNK)):
+        yield _rows([_cell(document[name]) for name in COLUMNS] for document in chunk)
+
+
+def _rows(rows: Iterable[list[str]]) -> bytes:
+    written = io.StringIO()
+    csv.writer(written).writerows(rows)
+    return written.getvalue().encode()
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case str():
+            return f"'{value}" if value[:1] in FORMULAS else value
+        case bool() | dict() | list():
+            return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+class Purged(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    older_than: Duration
+    """How long the jobs must have been over."""
+    filter: Filter = msgspec.field(default_factory=Filter)
+    dry_run: bool = True
+    """Only count them."""
+    reason: ReasonGiven | None = None
+
+
+@routes.post("/jobs/purge", scope=Scope.JOBS_CANCEL, answer=One(Purge))
+def purge(call: Call, body: Purged) -> Any:
+    """Delete jobs that are over, with their histories. By default they are only counted."""
+    return call.console.purge(
+        to_filter(body.filter),
+        older_than=body.older_than,
+        dry_run=body.dry_run,
+        reason=body.reason,
+        request_id=call.request_id,
+    )

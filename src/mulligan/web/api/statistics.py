@@ -1,0 +1,51 @@
+"""Statistics of minutes, hours and days, and whether retries helped."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from mulligan.records.document import Time
+from mulligan.records.key import Scope
+from mulligan.records.statistics import OUTCOMES, SPANS, Statistics
+from mulligan.web.api.terms import String, given
+from mulligan.web.route import Call, One, Routes
+
+routes = Routes("Statistics")
+
+
+class StatisticsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    span: Literal[tuple(SPANS)] = "hour"  # type: ignore[valid-type]
+    since: Time | None = None
+    """Default: the last hour, day or 30 days, for minutes, hours or days."""
+    until: Time | None = None
+    kind: String | None = None
+    service: String | None = None
+    outcome: Literal[OUTCOMES] | None = None  # type: ignore[valid-type]
+    code: String | None = None
+    owner: String | None = None
+    """For administrators; an owner gets its own in any case."""
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 10_000
+
+
+@routes.get("/statistics", scope=Scope.JOBS_READ, answer=One(Statistics))
+def statistics(call: Call, query: StatisticsQuery) -> Any:
+    """What happened in each minute, hour or day, by kind, owner, service, outcome, code and attempt; newest first."""
+    own = given(owner=query.owner) if call.caller.is_admin else {}
+    return call.console.statistics(
+        span=query.span,
+        since=query.since,
+        until=query.until,
+        kind=query.kind,
+        service=query.service,
+        outcome=query.outcome,
+        code=query.code,
+        limit=query.limit,
+        **own,
+    )
+
+
+@routes.post("/statistics/rebuild", scope=Scope.OPERATE, is_admin=True)
+def rebuild_statistics(call: Call) -> None:
+    """Fold the event log again into failure groups and statistics, as far as it is complete. Workers do it."""
+    call.console.rebuild_statistics()

@@ -1,0 +1,47 @@
+"""The types of parameters and bodies that several routes share."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta
+
+from mulligan.console.arguments import LARGEST_PAGE
+from mulligan.failure.redact import LONGEST_TEXT
+from mulligan.values.check import LONGEST_STRING
+from mulligan.web.problems import Problem
+from mulligan.web.route import Call
+
+String = Annotated[str, Meta(max_length=LONGEST_STRING)]
+Duration = (
+    Annotated[str, Meta(description='such as "90s", "5m" or "1h30m"', max_length=100, examples=["30m"])]
+    | Annotated[float, Meta(description="seconds")]
+)
+Rate = (
+    Annotated[str, Meta(description='such as "50/s", "600/m" or "1000/h"', max_length=100, examples=["50/s"])]
+    | Annotated[float, Meta(description="jobs a second")]
+)
+PageSize = Annotated[int, Meta(ge=1, le=LARGEST_PAGE)]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+ReasonGiven = Annotated[str, Meta(max_length=LONGEST_TEXT, description="Why; it is stored with the change.")]
+
+
+class Reason(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    reason: ReasonGiven | None = None
+
+
+class Limited(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    limit: PageSize = 50
+
+
+def given(**terms: Any) -> dict[str, Any]:
+    """Those that the request has."""
+    return {name: value for name, value in terms.items() if value is not UNSET and value is not None}
+
+
+def admin_only(call: Call, **terms: Any) -> dict[str, Any]:
+    """The given terms, which only an administrator may give: an owner would get around its limits with them."""
+    found = given(**terms)
+    if found and not call.caller.is_admin:
+        name = next(iter(found))
+        raise Problem(403, "FORBIDDEN", f"{name!r} can be given with an administrator's key only", path=f"$.{name}")
+    return found

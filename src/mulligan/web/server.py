@@ -1,0 +1,101 @@
+"""The ASGI application: every route of the API, below any root path."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+from starlette.routing import Route as Path
+from starlette.types import Receive, Scope, Send
+
+from mulligan.app import App
+from mulligan.web.access.access import KeyAccess
+from mulligan.web.access.setup import SetupPage
+from mulligan.web.api import GROUPS
+from mulligan.web.description import Description
+from mulligan.web.endpoint import Access, Endpoint
+from mulligan.web.guard import Guard, not_found
+from mulligan.web.problems import Problem, respond
+from mulligan.web.route import Route, collect
+from mulligan.web.stream.hub import Hub
+
+
+def asgi(app: App, access: Access | None = None) -> Starlette:
+    """The API of an app, to be mounted in another ASGI application or served alone. By default, keys in its store
+    decide about access."""
+    routes, pages = collect(GROUPS), list[BaseRoute]()
+    if access is None:
+        access, pages = _stored_access(app)
+    description = Description(app, routes)
+    paths: list[BaseRoute] = [
+        Path("/openapi.json", description.openapi, methods=["GET"]),
+        Path("/docs", description.docs, methods=["GET"]),
+        Path("/docs.css", description.stylesheet, methods=["GET"]),
+        *pages,
+        *_paths(app, access, routes),
+    ]
+    hub = Hub(app)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        # uvicorn waits for open streams before it says so, and is noticed earlier (`stream/shutdown.py`).
+        yield
+        hub.close()
+
+    found = Starlette(
+        routes=paths,
+        middleware=[Middleware(Guard)],
+        exception_handlers={HTTPException: _routing_problem},
+        lifespan=lifespan,
+    )
+    # A redirect would lose the body of a change.
+    found.router.redirect_slashes = False
+    found.state.access, found.state.hub = access, hub
+    return found
+
+
+def _stored_access(app: App) -> tuple[Access, list[BaseRoute]]:
+    """Access by the keys in the store, and the page that makes the first of them."""
+    access = KeyAccess(app)
+    return access, SetupPage(app, access).routes()
+
+
+def _paths(app: App, access: Access, routes: Iterable[Route]) -> Iterable[BaseRoute]:
+    """One for each path, so that an unknown method is told all methods of the path."""
+    methods: dict[str, dict[str, Endpoint]] = {}
+    for route in routes:
+        methods.setdefault(route.pattern, {})[route.method] = Endpoint(app, access, route)
+    ordered = sorted(methods.items(), key=lambda each: _order(each[0]))
+    return [Path(pattern, Methods(endpoints), methods=list(endpoints)) for pattern, endpoints in ordered]
+
+
+def _order(pattern: str) -> tuple[bool, int]:
+    """Paths are tried in this order: `/jobs/counts` before `/jobs/{job_id}`, and `/services/{name:path}/open` before
+    `/services/{name:path}`. Of the others, `/jobs` is among the first, because it is asked most."""
+    has_parameters = "{" in pattern
+    return has_parameters, -len(pattern) if has_parameters else len(pattern)
+
+
+class Methods:
+    """The endpoints of one path, as an ASGI application. Starlette would put three more calls around a function."""
+
+    def __init__(self, endpoints: dict[str, Endpoint]) -> None:
+        self._endpoints = endpoints
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = self._endpoints["GET" if scope["method"] == "HEAD" else scope["method"]]
+        response = await endpoint.handle(Request(scope, receive))
+        await response(scope, receive, send)
+
+
+async def _routing_problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        return respond(not_found(request))
+    headers = dict(error.headers or {})
+    message = f"{request.url.path:.200} has no {request.method}; it has: {headers.get('Allow', '')}"
+    return respond(Problem(error.status_code, "METHOD_NOT_ALLOWED", message, headers=headers))

@@ -1,0 +1,92 @@
+"""What a caller may see of a record. Arguments and results are masked without the scope `args:reveal`; an owner sees no
+workers, no people and no technical detail, as in `explain`."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from msgspec import structs
+
+from mulligan.explain import Explanation
+from mulligan.explain.context import hide_in_event, hide_in_job
+from mulligan.failure.redact import is_secret_name, mask_secrets
+from mulligan.records.audit import AuditEntry
+from mulligan.records.event import Event, EventPage
+from mulligan.records.failure_group import FailureGroup, GroupPage
+from mulligan.records.hook import CreatedHook, IncomingHook
+from mulligan.records.job import Job, Page
+from mulligan.records.key import Key, Scope
+from mulligan.records.redrive import Redrive, RedriveState
+from mulligan.records.subscription import GONE, CreatedSubscription, SubscriptionRecord
+from mulligan.web.access.caller import Caller
+
+MASK = "•••"
+# Who acted without a key.
+OPERATOR = "an operator"
+
+_OfPeople = Event | Redrive | Key | AuditEntry | FailureGroup | SubscriptionRecord | IncomingHook
+
+
+def visible(found: Any, caller: Caller) -> Any:
+    """The record, or the records of a list, as the caller may see them."""
+    match found:
+        case Job():
+            return _job(found, caller)
+        case _ if isinstance(found, _OfPeople):
+            return found if caller.is_admin else _hide_people(found)
+        case Page():
+            return replace(found, jobs=visible(found.jobs, caller))
+        case EventPage():
+            return replace(found, events=visible(found.events, caller))
+        case GroupPage():
+            return replace(found, groups=visible(found.groups, caller))
+        case CreatedSubscription():
+            return replace(found, subscription=visible(found.subscription, caller))
+        case CreatedHook():
+            return replace(found, hook=visible(found.hook, caller))
+        case Explanation():
+            return replace(found, job=visible(found.job, caller))
+        case tuple() | list():
+            return type(found)(visible(each, caller) for each in found)
+    return found
+
+
+def _hide_people(found: _OfPeople) -> Any:
+    """As an owner may see it: operators act on what belongs to owners."""
+    match found:
+        case Event():
+            return hide_in_event(found)
+        case Redrive():
+            because = None if found.state is RedriveState.CANCELLED else found.because
+            return replace(found, actor=None, reason=None, because=because)
+        case Key() | IncomingHook():
+            return replace(found, created_by=None)
+        case SubscriptionRecord():
+            because = found.disabled_because if found.disabled_because == GONE else None
+            return replace(found, created_by=None, disabled_because=because)
+        case FailureGroup():
+            # The title is the technical line of the first failure.
+            title = f"{found.code}: {found.sample.message}"
+            return replace(found, title=title, sample=replace(found.sample, error=""))
+        case AuditEntry():
+            return replace(found, actor=OPERATOR) if found.key is None else found
+
+
+def _job(job: Job[Any], caller: Caller) -> Job[Any]:
+    if not caller.is_admin:
+        job = hide_in_job(job)
+    if Scope.ARGS_REVEAL in caller.scopes:
+        return job
+    return structs.replace(job, arguments=mask(job.arguments), result=mask(job.result))
+
+
+def mask(value: Any) -> Any:
+    """The value with the secrets in it masked: those with a telling name, and those that look like one."""
+    match value:
+        case str():
+            return mask_secrets(value)
+        case Mapping():
+            return {name: MASK if is_secret_name(name) and item else mask(item) for name, item in value.items()}
+        case list() | tuple():
+            return [mask(item) for item in value]
+    return value

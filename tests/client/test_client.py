@@ -1,0 +1,382 @@
+"""The client of the HTTP API: the verbs of App on a real server, over cut connections too."""
+
+import json
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from cutting_proxy import CuttingProxy
+from stream_server import WebServer, make_app, web_server
+
+from mulligan import App, IllegalMove, JobCancelled, JobFilter, JobNotFound, UnknownKind
+from mulligan.cli.root import root
+from mulligan.client import Client
+from mulligan.errors import (
+    BadArgument,
+    BatchNotFound,
+    ConfigurationError,
+    EventsMissed,
+    InvalidArguments,
+    RedriveNotFound,
+    RequestMismatch,
+    ServerError,
+    UnknownQueue,
+    UnknownService,
+)
+from mulligan.records.event import Event
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"sqlite:///{tmp_path_factory.mktemp('client')}/jobs.db"
+
+
+@pytest.fixture(scope="module")
+def server(url: str) -> Iterator[WebServer]:
+    with web_server(url, mount="/ops") as server:
+        yield server
+
+
+@pytest.fixture
+def shop(url: str) -> Iterator[App]:
+    with make_app(url) as app:
+        yield app
+
+
+@pytest.fixture
+def client(server: WebServer) -> Iterator[Client]:
+    with Client(server.base, key="admin", patience="5s") as client:
+        yield client
+
+
+@pytest.fixture
+def proxy(server: WebServer) -> Iterator[CuttingProxy]:
+    proxy = CuttingProxy(server.port)
+    yield proxy
+    proxy.close()
+
+
+def test_records_are_those_of_the_app(client: Client, shop: App) -> None:
+    job = client.enqueue("greet", {"name": "Ada"}, tags=["eu"], delay="1h")
+    assert job == shop.job(job.id) == client.job(job.id)
+    assert client.jobs(JobFilter(ids=[job.id])) == shop.jobs(JobFilter(ids=[job.id]))
+    assert client.counts(JobFilter(tag="eu"), by="kind") == shop.counts(JobFilter(tag="eu"), by="kind")
+    assert client.events(job.id) == shop.events(job.id)
+    assert client.stream(after=0, job=job.id) == shop.stream(job=job.id)
+    assert client.explain(job.id).next == shop.explain(job.id).next
+    assert client.find_id("job", job.id[-8:]) == job.id
+    assert client.last_position() == shop.last_position()
+    assert client.queue_position(job.id) is None
+    assert client.last_failures([job.id]) == {}
+
+
+def test_moves_change_jobs(client: Client, shop: App) -> None:
+    job = client.enqueue("greet", {"name": "Ada"})
+    assert client.snooze(job.id, "1h", reason="later").due_at == shop.job(job.id).due_at
+    assert client.run_now(job.id).state == "queued"
+    assert client.cancel(job.id).state == "cancelled"
+    with pytest.raises(JobCancelled):
+        client.wait(job)
+    assert client.retry(job.id, reason="again").state == "queued"
+    assert {event.actor for event in shop.events(job.id)} == {None, "key admin"}
+    shop.run_until_idle()
+    assert client.wait(job, timeout="5s") == "Hello, Ada"
+    assert client.expire_result(job.id).result_expired_at is not None
+
+
+def test_batches_have_their_verbs(client: Client, shop: App) -> None:
+    batch = client.batch("import", success_at=0.5)
+    (member,) = batch.add({"kind": "greet", "arguments": {"name": "x"}})
+    published = batch.publish()
+    assert (published.state, published.total) == ("processing", 1)
+    assert client.find_batch(batch.id) == shop.find_batch(batch.id)
+    assert [one.id for one in client.batches(limit=1)] == [batch.id]
+    assert published.cancel().cancelled == 1
+    retried = client.retry_batch(batch.id, cancelled=True)
+    assert retried.jobs == (member.id,) and retried.batch.refresh().state == "processing"
+    client.cancel_batch(batch.id)
+
+
+def test_jobs_are_exported_purged_and_taken_from_their_workers(client: Client, shop: App, url: str) -> None:
+    job = client.enqueue("greet", {"name": "old"}, tags=["export"])
+    shop.run_until_idle()
+    wanted = JobFilter(tag="export")
+    assert list(client.export(wanted)) == list(shop.export(wanted))
+    (exported,) = client.export(wanted, events=True)
+    assert exported.events == tuple(shop.events(job.id))
+    assert client.purge(wanted, older_than="0s").piles == shop.purge(wanted, older_than="0s").piles
+    done = client.purge(JobFilter(ids=[job.id]), older_than="0s", dry_run=False, reason="test")
+    assert (done.purged, done.is_dry) == (1, False)
+    assert list(client.export(wanted)) == []
+    assert client.stuck() == client.process_stuck() == []
+    with pytest.raises(ServerError), Client(client._server.url, key=None) as anonymous:
+        list(anonymous.export())
+
+
+def test_a_task_follows_a_batch(client: Client, shop: App) -> None:
+    batch = client.batch("import", on_settled="report")
+    batch.add({"kind": "greet", "arguments": {"name": "x"}})
+    batch.publish()
+    shop.run_until_idle()
+    (follow_up,) = client.jobs(JobFilter(kind="report")).jobs
+    assert client.wait(follow_up) == f"batch {batch.id} is over"
+    with pytest.raises(UnknownKind):
+        client.batch("import", on_settled="missing")
+
+
+def test_redrives_services_and_pauses(client: Client, shop: App) -> None:
+    job = client.enqueue("greet", {"name": "x"}, delay="1h")
+    begun = client.bulk("cancel", ids=[job.id], reason="wrong")
+    assert begun.matched == 1 and client.redrive_status(begun.id).verb == "cancel"
+    assert client.cancel_redrive(begun.id).state == "cancelled"
+    assert begun.id in [one.id for one in client.redrives()]
+    assert client.redrive(JobFilter(state="failed"), dry_run=True).is_dry
+    paused = client.pause("30m", queue="default", reason="maintenance")
+    assert client.pauses() == shop.pauses() == [paused]
+    assert client.resume(queue="default") == paused
+    assert client.resume(queue="default") is None
+    assert client.services() == shop.services()
+    assert client.workers() == shop.workers()
+
+
+def test_errors_are_those_of_the_app(client: Client) -> None:
+    with pytest.raises(JobNotFound, match="there is no job") as missing:
+        client.job("none")
+    assert missing.value.job_id == "none"
+    with pytest.raises(BatchNotFound):
+        client.find_batch("none")
+    with pytest.raises(RedriveNotFound):
+        client.redrive_status("none")
+    with pytest.raises(UnknownKind):
+        client.enqueue("none")
+    with pytest.raises((InvalidArguments, BadArgument)):
+        client.enqueue("greet", {"nme": "x"})
+    with pytest.raises(BadArgument):
+        client.jobs(limit=5_000)
+    with pytest.raises(UnknownQueue):
+        client.pause(queue="none")
+    with pytest.raises(UnknownService):
+        client.service("none").open()
+    job = client.enqueue("greet", {"name": "x"}, delay="1h")
+    client.cancel(job.id)
+    with pytest.raises(IllegalMove, match="it is cancelled"):
+        client.cancel(job.id)
+    with pytest.raises(RequestMismatch):
+        client.enqueue("greet", {"name": "y"}, request_id="once")
+        client.enqueue("greet", {"name": "z"}, request_id="once")
+
+
+def test_what_an_app_does_not_know_is_a_server_error(server: WebServer) -> None:
+    with pytest.raises(ServerError) as refused:
+        read_jobs(server.base)
+    assert refused.value.status == 401
+    with pytest.raises(ServerError) as missing:
+        read_jobs(server.base + "/elsewhere", key="admin")
+    assert missing.value.status == 404
+    with pytest.raises(ServerError, match="cannot be reached"):
+        read_jobs("http://127.0.0.1:9", patience="0s")
+
+
+def read_jobs(url: str, **options: Any) -> None:
+    with Client(url, **options) as client:
+        client.jobs()
+
+
+@pytest.mark.parametrize("bad", ["ftp://x", "x", "https://user:secret@x", "https://x?key=1"])
+def test_a_url_that_cannot_work_is_refused_without_being_repeated(bad: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        Client(bad)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("bad", ["mk_…", "mk_a b", "mk_a\r\nX-Other: 1", ""])
+def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(bad: str) -> None:
+    with pytest.raises(ConfigurationError, match="letters, digits and underscores") as refused:
+        Client("https://jobs.example.org", key=bad)
+    assert not bad or bad not in str(refused.value).replace("'mk_…'", "")
+
+
+def test_the_key_is_not_shown() -> None:
+    assert "topsecret" not in repr(Client("https://x", key="topsecret")) + repr(
+        Client("https://x", key="topsecret")._server
+    )
+
+
+# Cut connections
+
+
+@pytest.mark.parametrize("cuts", [["reply"], ["request"], ["reply", "request", "reply"]])
+def test_a_change_whose_reply_was_cut_is_carried_out_once(proxy: CuttingProxy, shop: App, cuts: list[str]) -> None:
+    before = shop.counts().total
+    client = Client(f"{proxy.url}/ops", key="admin", patience="10s")
+    proxy.cuts = list(cuts)
+    job = client.enqueue("greet", {"name": "x"}, delay="1h")
+    assert shop.counts().total == before + 1
+    proxy.cuts = list(cuts)
+    client.close()
+    client.cancel(job.id)
+    assert [event.type for event in shop.events(job.id)].count("job.cancelled") == 1
+    client.close()
+    assert proxy.cuts == []
+
+
+def test_a_call_gives_up_after_its_patience(proxy: CuttingProxy) -> None:
+    client = Client(f"{proxy.url}/ops", key="admin", patience="300ms")
+    proxy.cuts = ["request"] * 100
+    began = time.monotonic()
+    with pytest.raises(ServerError, match="cannot be reached"):
+        client.jobs()
+    assert time.monotonic() - began < 5
+
+
+def test_a_call_waits_as_long_as_the_server_asks() -> None:
+    answers = [
+        b"HTTP/1.1 429 x\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 503 x\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n",
+        b'HTTP/1.1 200 x\r\nContent-Length: 13\r\n\r\n{"pauses":[]}',
+    ]
+    waits: list[float] = []
+    with canned(answers) as url:
+        client = Client(url, patience="30s")
+        object.__setattr__(client._server, "pause", waits.append)
+        assert client.pauses() == []
+        client.close()
+    assert waits == [1.0, 2.0]
+
+
+@contextmanager
+def canned(answers: list[bytes]) -> Iterator[str]:
+    """A server with these answers, on one connection."""
+
+    def serve() -> None:
+        near, _ = listener.accept()
+        with near, suppress(OSError):
+            for answer in answers:
+                near.recv(65536)
+                near.sendall(answer)
+            near.recv(1)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread.join(5)
+
+
+# Events
+
+
+def test_following_survives_a_killed_server_without_gap_or_repeat(url: str, shop: App) -> None:
+    after = shop.last_position()
+    with web_server(url) as server:
+        client = Client(server.base, key="admin", patience="60s")
+        stream = client.follow(after=after)
+        found: list[Any] = []
+        for round_ in range(2):
+            shop.enqueue_many([shop.tasks["greet"].options(delay="1h").bind("x") for _ in range(30)])
+            found += islice(stream, 20)
+            server.stop(signal.SIGKILL)
+            restart = threading.Timer(0.5, server.start)
+            restart.start()
+            found += islice(stream, 10 if round_ else 5)
+            restart.join()
+        found += islice(stream, 60 - len(found))
+        stream.close()
+    assert [event.position for event in found if isinstance(event, Event)] == [
+        event.position for event in shop.events(after=after)
+    ]
+
+
+def test_following_from_another_log_says_so(client: Client, shop: App) -> None:
+    with pytest.raises(EventsMissed) as missed:
+        next(client.follow(after=10**9))
+    assert (missed.value.reason, missed.value.position) == ("unknown_position", shop.last_position())
+
+
+def test_following_what_is_not_there_is_an_error(client: Client) -> None:
+    with pytest.raises(JobNotFound):
+        next(client.follow(job="none"))
+
+
+# The commands
+
+
+def run(*args: str, **environment: str) -> Any:
+    return CliRunner().invoke(root, list(args), env=environment)
+
+
+def test_commands_work_against_a_server(server: WebServer, shop: App) -> None:
+    job = shop.tasks["greet"].options(delay="1h").enqueue("x").id
+    here = {"MULLIGAN_SERVER": server.base, "MULLIGAN_KEY": "admin"}
+    for command in (
+        ["jobs", "list"],
+        ["jobs", "show", job],
+        ["jobs", "explain", job[-8:]],
+        ["jobs", "counts"],
+        ["jobs", "run-now", job],
+        ["jobs", "position", job],
+        ["jobs", "last-failures", job],
+        ["jobs", "cancel", job, "--reason", "wrong"],
+        ["jobs", "purge", "--older-than", "1d"],
+        ["jobs", "stuck"],
+        ["jobs", "process-stuck"],
+        ["workers"],
+        ["batches"],
+        ["redrive", "list"],
+        ["redrive", "--state", "failed", "--preview"],
+        ["bulk", "cancel", "--kind", "greet", "--preview"],
+        ["services"],
+        ["pause", "--queue", "default", "--for", "1m"],
+        ["pauses"],
+        ["resume", "--queue", "default"],
+        ["events"],
+        ["events", "--job", job],
+    ):
+        for more in ([], ["--json"]):
+            if more and command[:2] in (["jobs", "cancel"], ["jobs", "run-now"]):
+                continue
+            done = run(*command, *more, **here)
+            assert done.exit_code == 0, (command, done.output)
+            if more:
+                json.loads(done.output)
+    assert shop.job(job).state == "cancelled"
+    exported = run("jobs", "export", "--id", job, **here)
+    assert exported.exit_code == 0 and json.loads(exported.output)["id"] == job
+
+
+def test_the_same_command_says_the_same_by_database_and_by_server(server: WebServer, url: str, shop: App) -> None:
+    job = shop.tasks["greet"].options(delay="1h").enqueue("x").id
+    for command in (["jobs", "show", job], ["jobs", "list"], ["events", "--job", job], ["jobs", "explain", job]):
+        by_server = run(*command, "--json", "--server", server.base, "--key", "admin")
+        by_database = run(*command, "--json", "--database", url)
+        assert json.loads(by_server.output) == json.loads(by_database.output), command
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["keys", "list"], ["audit"], ["doctor"], ["migrate"], ["limits"], ["duties"], ["schedules"], ["worker"]],
+)
+def test_other_commands_refuse_a_server(server: WebServer, command: list[str]) -> None:
+    done = run(*command, "--server", server.base, "--key", "topsecret")
+    assert done.exit_code == 2
+    assert "cannot use a server" in done.output and "topsecret" not in done.output
+
+
+def test_a_server_and_a_database_cannot_both_be_meant(server: WebServer, url: str, shop: App) -> None:
+    shop.check_store()
+    assert run("jobs", "list", "--server", server.base, "--database", url).exit_code == 2
+    # What the command line names comes before the environment.
+    assert run("jobs", "list", "--database", url, MULLIGAN_SERVER="http://127.0.0.1:9").exit_code == 0
+
+
+def test_exit_codes_are_those_of_the_database(server: WebServer) -> None:
+    there = ("--server", server.base, "--key", "admin")
+    assert run("jobs", "show", "0" * 36, *there).exit_code == 4
+    assert run("jobs", "list", "--server", server.base).exit_code == 5

@@ -1,0 +1,122 @@
+"""One mail of each template, for the tests; `python tests/notify/mail_examples.py FOLDER` takes their pictures."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from mulligan.notify.content import Content, render
+from mulligan.notify.templates import (
+    AlertChange,
+    BreakerChange,
+    FailedJob,
+    GroupSummary,
+    SettledBatch,
+    alert_changed,
+    batch_settled,
+    breaker_changed,
+    failure_digest,
+    first_failure,
+    group_resolved,
+)
+
+NOON = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
+ERROR = "Converter service is having an issue. 502 Bad Gateway from https://gateway.example.org/v2/convert"
+
+
+def failed(number: int, *, kind: str = "convert", code: str = "GW_5XX", error: str = ERROR) -> FailedJob:
+    return FailedJob(
+        id=f"01930000-0000-7000-8000-{number:012}",
+        kind=kind,
+        code=code,
+        error=error,
+        failed_at=NOON + timedelta(seconds=number),
+        attempts=3,
+        owner="acme",
+        recipient=f"customer-{number}@example.org",
+        batch="Spring campaign",
+    )
+
+
+GROUP = GroupSummary(
+    id="gw-5xx-4711",
+    kind="convert",
+    code="GW_5XX",
+    title="httpx.HTTPStatusError: Server error '502 Bad Gateway' for url 'https://gateway.example.org/v2/convert'",
+    seen=1_204,
+    first_seen=NOON,
+    last_seen=NOON + timedelta(hours=3),
+    version="2026.11.3",
+)
+SEVERAL = [
+    *map(failed, range(4)),
+    failed(5, kind="stamp", code="DISK_FULL", error="There is no space left to store this."),
+]
+OPENED = BreakerChange(service="gateway", is_open=True, since=NOON, reason="11 of the last 20 calls failed", held=1_840)
+CLOSED = BreakerChange(service="gateway", is_open=False, since=NOON, lasted=timedelta(minutes=23), held=1_840)
+FIRED = AlertChange(
+    name="queue-age",
+    is_firing=True,
+    summary="the oldest job has waited for 14 minutes",
+    value="14m",
+    threshold="5m",
+    since=NOON,
+    remedy="Start more workers, or see with `mulligan doctor` what holds the jobs.",
+)
+OVER = AlertChange(
+    name="queue-age",
+    is_firing=False,
+    summary="the oldest job has waited for 14 minutes",
+    value="2s",
+    threshold="5m",
+    since=NOON,
+    lasted=timedelta(minutes=31),
+)
+EXAMPLES: dict[str, Content] = {
+    "first-failure": first_failure(failed(1), GROUP),
+    "digest": failure_digest(SEVERAL, since=NOON, until=NOON + timedelta(minutes=5)),
+    "long-digest": failure_digest([*map(failed, range(250))], since=NOON, until=NOON + timedelta(minutes=5)),
+    "group-resolved": group_resolved(GROUP, by="Ada"),
+    "batch-ready": batch_settled(
+        SettledBatch(id="b1", name="Spring campaign", state="ready", succeeded=1_200, failed=0, took=timedelta(hours=1))
+    ),
+    "batch-partial": batch_settled(
+        SettledBatch(id="b1", name="Spring campaign", state="partial", succeeded=1_188, failed=11, cancelled=1)
+    ),
+    "batch-failed": batch_settled(
+        SettledBatch(id="b1", name="Spring campaign", state="failed", succeeded=0, failed=12)
+    ),
+    "breaker-opened": breaker_changed(OPENED),
+    "breaker-closed": breaker_changed(CLOSED),
+    "alert-fired": alert_changed(FIRED),
+    "alert-over": alert_changed(OVER),
+}
+
+
+SHEET = """<!DOCTYPE html><meta name="color-scheme" content="light dark"><body style="margin:8px">
+{frames}"""
+FRAME = '<iframe src="{name}.html" style="width:{width}px;height:560px;border:1px solid gray;margin:4px"></iframe>'
+
+
+def take_pictures(folder: Path) -> None:
+    """One picture for each width and colour scheme, with all mails."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in EXAMPLES.items():
+        html = render(content, public_url="https://jobs.example.org", name="Ada").html
+        (folder / f"{name}.html").write_text(html, "utf-8")
+    for width, columns in ((700, 2), (390, 4)):
+        sheet = folder / f"sheet-{width}.html"
+        sheet.write_text(SHEET.format(frames="\n".join(FRAME.format(name=name, width=width) for name in EXAMPLES)))
+        rows = -(-len(EXAMPLES) // columns)
+        size = f"{columns * (width + 14) + 20},{rows * 576 + 20}"
+        for scheme, number in (("light", 1), ("dark", 0)):
+            subprocess.run(
+                ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                 f"--blink-settings=preferredColorScheme={number}", f"--window-size={size}",
+                 f"--screenshot={folder / f'mails-{width}-{scheme}.png'}", sheet.as_uri()],
+                check=True, capture_output=True, timeout=120,
+            )  # fmt: skip
+
+
+if __name__ == "__main__":
+    take_pictures(Path(sys.argv[1]))

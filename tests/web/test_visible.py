@@ -1,0 +1,58 @@
+"""What a caller sees: secrets are masked without the scope for them, and an owner sees no machines and no people."""
+
+import json
+
+import pytest
+from local_access import ACME, ADMIN
+from world import World
+
+from mulligan.records.key import Scope
+from mulligan.web.access.caller import Caller
+from mulligan.web.visible import MASK, mask, visible
+
+TOKEN = "ghp_" + "a1B2" * 9
+
+
+@pytest.mark.parametrize(
+    ("value", "masked"),
+    [
+        ("in.pdf", "in.pdf"),
+        ({"password": "x", "user": "ann"}, {"password": MASK, "user": "ann"}),
+        ({"deep": [{"api_key": "k"}, 3, None]}, {"deep": [{"api_key": MASK}, 3, None]}),
+        ({"password": ""}, {"password": ""}),
+    ],
+)
+def test_secrets_are_masked_wherever_they_are(value: object, masked: object) -> None:
+    assert mask(value) == masked
+
+
+def test_what_looks_like_a_secret_is_masked_too() -> None:
+    assert TOKEN not in json.dumps(mask({"note": f"use {TOKEN} please"}))
+
+
+def test_arguments_and_results_are_masked_without_the_scope(sqlite_world: World) -> None:
+    job = sqlite_world.failed("reject", why=f"token={TOKEN}")
+    blind = Caller(key="b", owner=None, actor="b", scopes=frozenset(Scope) - {Scope.ARGS_REVEAL})
+    assert TOKEN in visible(job, ADMIN).arguments["why"]
+    assert TOKEN not in visible(job, blind).arguments["why"]
+    for path in ("jobs", f"jobs/{job.id}", f"jobs/{job.id}/explain", f"jobs/{job.id}/events", "jobs/export"):
+        assert TOKEN not in sqlite_world.acme.get(path).text, path
+    assert TOKEN in sqlite_world.admin.get(f"jobs/{job.id}").json()["arguments"]["why"]
+
+
+def test_an_owner_sees_no_worker_no_person_and_no_traceback(sqlite_world: World) -> None:
+    job = sqlite_world.failed()
+    sqlite_world.admin.post(f"jobs/{job.id}/retry", json={"reason": "by the operator"})
+    (worker,) = {event.data["worker"] for event in sqlite_world.app.events(job.id) if "worker" in event.data}
+    for path in (
+        f"jobs/{job.id}",
+        f"jobs/{job.id}/events",
+        f"jobs/{job.id}/explain",
+        "jobs/export?events=true",
+        "jobs",
+    ):
+        seen = sqlite_world.acme.get(path).text
+        assert worker not in seen and "by the operator" not in seen and '"ann"' not in seen, path
+        assert "Traceback" not in seen, path
+    assert "by the operator" in sqlite_world.admin.get(f"jobs/{job.id}/events").text
+    assert visible(job, ACME).error_detail is None and visible(job, ADMIN).error_detail is not None
