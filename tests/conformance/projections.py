@@ -10,7 +10,7 @@ import pytest
 from conformance.bench import DAY, HOUR, MINUTE, SECOND, Bench, failing, retrying, verdict
 from mulligan.errors import GroupNotFound
 from mulligan.failure.decision import Fail, Park, Postpone, Release, Retry, Succeed
-from mulligan.lifecycle import Move, State
+from mulligan.lifecycle import GROUP_EVENTS, Move, State
 from mulligan.projections.fold import fold
 from mulligan.records.event import Event
 from mulligan.records.failure_group import FailureGroup, GroupDecision, GroupState
@@ -233,6 +233,13 @@ class ProjectionRules(Bench):
             "ann",
             {"what": "group", "name": group, "reason": "fixed"},
         )
+
+    @pytest.mark.parametrize("decision", [GroupState.IGNORED, GroupState.RESOLVED, GroupState.OPEN])
+    def test_the_log_says_who_decided_about_a_group_and_why(self, decision: GroupState) -> None:
+        self._decide(self._failed_group(), decision, actor="ann", reason="known")
+        event = self.events()[-1]
+        assert (event.type, event.actor) == (GROUP_EVENTS[decision], "ann")
+        assert event.data == {"what": "group", "name": "off", "reason": "known"}
 
     def test_an_unknown_group_cannot_be_decided_about(self) -> None:
         with pytest.raises(GroupNotFound):
