@@ -458,24 +458,28 @@ def running_programs(mark: str) -> list[str]:
 
 KILLED = """
     import sys
+    from pathlib import Path
     from mulligan import App, attempt
 
     app = App(sys.argv[1])
 
     @app.task
     def convert() -> None:
-        attempt().run(sys.argv[2:])
+        attempt().run(sys.argv[3:], progress=lambda line: Path(sys.argv[2]).touch())
 
     app.run()
 """
 
 
 def test_a_worker_that_is_killed_takes_its_programs_with_it(app: App, tmp_path: Path) -> None:
-    script, place = tmp_path / "killed.py", tmp_path / "pids"
+    script, place, read = tmp_path / "killed.py", tmp_path / "pids", tmp_path / "read"
     script.write_text(textwrap.dedent(KILLED))
     app.task("convert")(lambda: None).enqueue()
-    worker = subprocess.Popen([sys.executable, script, f"sqlite:///{tmp_path}/jobs.db", *family(place)])
-    eventually(lambda: len(pids(place)) == 2)
+    shell, option, commands, *rest = family(place)
+    program = [shell, option, f"echo ready; {commands}", *rest]
+    worker = subprocess.Popen([sys.executable, script, f"sqlite:///{tmp_path}/jobs.db", read, *program])
+    # Its output is read only once the warden knows of it.
+    eventually(lambda: read.exists() and len(pids(place)) == 2)
     worker.kill()
     worker.wait()
     eventually(lambda: not any(map(is_alive, pids(place))))
