@@ -137,9 +137,9 @@ class Judge:
         """How long the attempt may take: the job's own timeout, else the one in force."""
         return lease.own_timeout or self.in_force(lease.kind, lease.owner).timeout
 
-    def is_over_time(self, lease: Lease, now: datetime) -> bool:
-        """Whether an attempt has exceeded its timeout, which the policies file may have raised."""
-        return now - lease.claimed_at > self.timeout_of(lease)
+    def is_stuck(self, lease: Lease, now: datetime, *, after: timedelta) -> bool:
+        """Whether an attempt runs longer than `after` and than its timeout, which the policies file may have raised."""
+        return now - lease.claimed_at > max(after, self.timeout_of(lease))
 
     def seen(self, job: Job[R]) -> Job[R]:
         """The job to show: if it is not finished, with the limits in force."""

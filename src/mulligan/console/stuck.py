@@ -31,7 +31,7 @@ class StuckJobs:
 
     @check(owner=NAME, limit=PAGE_SIZE)
     def find(self, *, owner: str | None = None, limit: int = 50) -> list[Job[Any]]:
-        return [lease.job for lease in self._leases(owner, limit)]
+        return [lease.job for lease in self._leases(owner, limit, self.store().now())]
 
     @check(owner=NAME, actor=STRING, limit=PAGE_SIZE, request_id=REQUEST_ID)
     def process(
@@ -56,30 +56,33 @@ class StuckJobs:
         worker: str | None = None,
         limit: int,
         requeues: bool = False,
+        now: datetime | None = None,
     ) -> list[str]:
         """Settle stuck attempts through their policies; the ids of those that were still stuck.
 
         Each is a TIMEOUT failure; with `requeues`, it is counted like a lost worker instead and uses up no retry.
-        `worker` is the worker that does it by itself.
+        `worker` is the worker that does it by itself. `now` is a time of the store that the worker trusts.
         """
-        leases = self._leases(owner, limit)
-        now = self.store().now()
+        now = now or self.store().now()
+        leases = self._leases(owner, limit, now)
         by = worker or _signature_of(actor)
         outcomes = [self._outcome(lease, now, by, actor, requeues=requeues) for lease in leases]
         answers = self.store().settle(outcomes) if outcomes else []
         return [lease.fence.id for lease, answer in zip(leases, answers, strict=True) if answer is not Settled.REFUSED]
 
-    def _leases(self, owner: str | None, limit: int) -> list[Lease]:
+    def _leases(self, owner: str | None, limit: int, now: datetime) -> list[Lease]:
         """The longest-running first."""
-        leases = self.store().stuck(after=self.after(), owner=owner, limit=limit)
-        now = self.store().now()
-        return [lease for lease in leases if self.judge.is_over_time(lease, now)]
+        after = self.after()
+        leases = self.store().stuck(after=after, owner=owner, limit=limit)
+        # The store's clock may have stepped since `now`.
+        return [lease for lease in leases if self.judge.is_stuck(lease, now, after=after)]
 
     def outcome_of(self, job_id: str, *, actor: str | None) -> Outcome | None:
         """The outcome that takes a job from its worker; None if it is not stuck."""
-        leases = self.store().stuck(after=self.after(), job=job_id, limit=1)
+        after = self.after()
+        leases = self.store().stuck(after=after, job=job_id, limit=1)
         now, by = self.store().now(), _signature_of(actor)
-        stuck = (lease for lease in leases if self.judge.is_over_time(lease, now))
+        stuck = (lease for lease in leases if self.judge.is_stuck(lease, now, after=after))
         return next((self._outcome(lease, now, by, actor) for lease in stuck), None)
 
     def _outcome(self, lease: Lease, now: datetime, by: str, actor: str | None, *, requeues: bool = False) -> Outcome:

@@ -10,6 +10,7 @@ from mulligan.failure.decision import Decision
 from mulligan.lifecycle import Move
 from mulligan.records.batch import BatchRecord
 from mulligan.records.document import Shape
+from mulligan.records.duty import DutyOverview
 from mulligan.records.job import Fence, Job, Lease, ReportedCall
 from mulligan.service.records import ServiceChange
 
@@ -52,8 +53,9 @@ class Claimed:
 class Outcome(NamedTuple):
     """A lease with its decision.
 
-    With `reclaimed_by`, another worker settles: only if the lease has expired, or with `stuck_after`, only if the
-    attempt runs longer than that and longer than its timeout. `actor` is the operator of a manual change.
+    With `reclaimed_by`, another worker settles: only if the lease has expired and was not extended since it was read,
+    or with `stuck_after`, only if the attempt runs longer than that and longer than its timeout. `actor` is the
+    operator of a manual change.
     """
 
     lease: Lease
@@ -231,6 +233,17 @@ class RetriedMembers(NamedTuple):
     batch: BatchRecord
     jobs: list[str]
     refused: dict[str, str]
+
+
+class Outlook(NamedTuple):
+    """What an idle worker and its duties have to do."""
+
+    is_busy: bool
+    """Jobs of its kinds are queued, running or due."""
+    has_promotable: bool
+    """A claim has more to do than to take queued jobs: jobs are due or may no longer be blocked, or a service restricts
+    its jobs."""
+    duties: DutyOverview
 
 
 class Changes(Protocol):

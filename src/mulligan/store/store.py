@@ -46,7 +46,7 @@ from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.progress import Progress
 from mulligan.records.redrive import Match, Redrive
 from mulligan.records.retention import EndedCount, PurgeRequest
-from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
+from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleOverview, ScheduleRecord
 from mulligan.records.statistics import ProjectionStatus, Statistic
 from mulligan.records.subscription import NewSubscription, SubscriptionRecord
 from mulligan.service.records import Demand, Family, ServiceRecord, ServiceRequest
@@ -73,6 +73,7 @@ from mulligan.store.messages import (
     JobRequest,
     Lane,
     Outcome,
+    Outlook,
     Permission,
     Request,
     RetriedMembers,
@@ -494,6 +495,10 @@ class Store:
         """Return all schedules, by name."""
         return self._read(self._schedules.list_all)
 
+    def schedule_overview(self) -> ScheduleOverview:
+        """Return the time, all schedules and the names of those that are paused, in one read."""
+        return self._read(self._schedules.find_overview)
+
     def change_schedule(self, change: ScheduleChange) -> bool:
         """Write the record, its jobs and its notes, if the record has not changed since it was read. Return whether
         they were written.
@@ -714,13 +719,17 @@ class Store:
         pause or an open service do not count."""
         return self._read(self._reading.is_busy, kinds, waiting_for)
 
-    def has_promotable(self) -> bool:
-        """Whether a claim has more to do than to take queued jobs: jobs are due or may no longer be blocked, or a
-        service restricts its jobs."""
-        if self._limits.has_news:
-            return True
-        found = self._read(find_promotable)
-        return found.has_work or found.has_restricted
+    def outlook(self, kinds: Sequence[str]) -> Outlook:
+        """Return what an idle worker with these kinds and its duties have to do, in one read."""
+        return self._read(self._find_outlook, kinds)
+
+    def _find_outlook(self, session: Session, kinds: Sequence[str]) -> Outlook:
+        found = find_promotable(session)
+        return Outlook(
+            is_busy=self._reading.is_busy(session, kinds, ()),
+            has_promotable=self._limits.has_news or found.has_work or found.has_restricted,
+            duties=self._duties.find_chores(session),
+        )
 
     def next_due(self) -> datetime | None:
         """Return when the next waiting job becomes due."""

@@ -48,7 +48,7 @@ from mulligan.policies.owner import Owner
 from mulligan.policies.queue import Queue
 from mulligan.policies.quotas import Quotas
 from mulligan.policies.unknown_names import Names
-from mulligan.records.duty import RETRY_REASONS
+from mulligan.records.duty import RETRY_REASONS, DutyOverview
 from mulligan.records.job import DEFAULT_QUEUE
 from mulligan.records.limit import LimitBook
 from mulligan.records.subscription import Channel
@@ -370,14 +370,15 @@ class Wiring:
             unfinished=self._unfinished,
         )
 
-    def run_while(self, goes_on: Callable[[], bool], ticker: DutyGroup) -> None:
-        """Work until no job is queued or running and `goes_on()`, which may move the clock, returns False."""
+    def run_while(self, goes_on: Callable[[DutyOverview], bool], ticker: DutyGroup) -> None:
+        """Work until no job is queued or running and `goes_on(duties)`, which may move the clock, returns False."""
         worker, store = self.build_worker(duties=self.duty_builder.for_sandbox(ticker)), self.store()
 
         def when_idle(*, is_vain: bool) -> Idle:
-            if store.is_busy(self.tasks.kinds) or (not is_vain and store.has_promotable()):
+            outlook = store.outlook(self.tasks.kinds)
+            if outlook.is_busy or (outlook.has_promotable and not is_vain):
                 return Idle.WAIT
-            return Idle.CLAIM if goes_on() else Idle.STOP
+            return Idle.CLAIM if goes_on(outlook.duties) else Idle.STOP
 
         self.loop.run_while_needed(worker, when_idle, timeout=None, unfinished=self._unfinished)
 

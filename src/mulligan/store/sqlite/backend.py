@@ -49,7 +49,7 @@ class SqliteBackend:
             )
         path, synchronous = parse_url(url)
         self._synchronous = synchronous.lower()
-        self.clock: Callable[[], int] | None = None if now is None else lambda: to_time(now())
+        self.clock: Callable[[], int] | None = None if now is None else _as_number(now)
         self._enqueue = SqliteEnqueue(lambda: self.clock)
         self.parts = SharedOperations(SQL, services, self._enqueue.store_within)
         self._enqueue.use(self.parts)
@@ -170,6 +170,21 @@ class SqliteBackend:
         if not self.read(lambda session: find_left(session, "expire_damaged", 1)):
             return 0
         return self.write(lambda session: self._corruption.expire(session, verdict, limit))
+
+
+def _as_number(now: Callable[[], datetime]) -> Callable[[], int]:
+    """The same clock in microseconds. A virtual one returns the same moment again and again."""
+    moment = now()
+    last = moment, to_time(moment)
+
+    def clock() -> int:
+        nonlocal last
+        moment = now()
+        if moment is not last[0]:
+            last = moment, to_time(moment)
+        return last[1]
+
+    return clock
 
 
 class SqliteStore(Store):
