@@ -7,19 +7,22 @@ from mulligan.records.failure_group import GroupRow
 from mulligan.records.statistics import Key, Tally
 
 
-class Success(NamedTuple):
-    at: int
-    attempt: int
-    kind: str
-    service: str
-
-
 class FailedIn(NamedTuple):
     """Failures of one job in one group: the last code, and when the first and the last was."""
 
     code: str
     since: int
     last_at: int
+
+
+class JobEnd(NamedTuple):
+    """A job succeeded or failed for good. `earlier` are its failures before that in the same page, by group."""
+
+    at: int
+    attempt: int
+    kind: str
+    service: str
+    earlier: dict[str, FailedIn]
 
 
 @dataclass(slots=True)
@@ -30,7 +33,8 @@ class JobChange:
     groups: dict[str, FailedIn] = field(default_factory=dict)
     ends_with: str | None = None
     is_reset: bool = False
-    success: Success | None = None
+    success: JobEnd | None = None
+    failed: list[JobEnd] = field(default_factory=list)
 
     def add_failure(self, group: str, code: str, at: int) -> None:
         known = self.groups.get(group)

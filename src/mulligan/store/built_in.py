@@ -57,10 +57,10 @@ class BuiltInProjection:
         if not moved:
             return False
         replay = Replay(page.after < moved[0]["rebuilt_until"], moved[0]["rebuilt_since"])
-        recovered = self._groups.apply(session, folded.groups, folded.jobs, replay)
+        followed = self._groups.apply(session, folded.groups, folded.jobs, replay)
         if replay.is_on and replay.since:
-            recovered = {}
-        self._statistics.apply(session, folded.minutes | recovered, replay)
+            followed = {}
+        self._statistics.apply(session, folded.minutes | followed, replay)
         return True
 
     def rebuild(self, session: Session) -> None:
