@@ -42,6 +42,7 @@ from mulligan.records.hook import CreatedHook, IncomingHook
 from mulligan.records.job import DEFAULT_QUEUE, Job, JobFilter, Page
 from mulligan.records.key import CreatedKey, Key, Scope
 from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
+from mulligan.records.metric import Metric
 from mulligan.records.pause import Pause
 from mulligan.records.progress import Progress
 from mulligan.records.rate import Rate
@@ -816,6 +817,20 @@ class App:
         duty `project`; until then numbers are too low, and `statistics().status.is_rebuilding` is True.
         """
         self.wiring.statistics.rebuild()
+
+    def metrics(self, prefix: str | None = None) -> str:
+        """Return all metrics of this installation in the text format of Prometheus, for a route of your own.
+
+            return Response(app.metrics(prefix=""), media_type="text/plain; version=0.0.4")
+
+        They are read from the store, so any process shows the whole. `prefix` is what the names begin with; by default
+        the setting `MULLIGAN_METRICS_PREFIX`.
+        """
+        return self.wiring.metrics.text(prefix)
+
+    def read_metrics(self) -> list[Metric]:
+        """Return all metrics as records, without a prefix."""
+        return self.wiring.metrics.read()
 
     # Failed and stuck jobs
 

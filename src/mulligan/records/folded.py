@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mulligan.records.failure_group import GroupRow
+from mulligan.records.metric import BreakerChange, TotalKey
 from mulligan.records.statistics import Key, Tally
 
 
@@ -46,5 +47,7 @@ class Folded:
     groups: dict[tuple[str, str], GroupRow]
     jobs: dict[str, JobChange]
     minutes: dict[Key, Tally]
+    totals: dict[TotalKey, Tally]
+    breakers: list[BreakerChange]
     reached_at: int
     """The time of the last event of the page; 0 if it is empty."""
