@@ -46,6 +46,7 @@ from mulligan.records.metric import Metric
 from mulligan.records.pause import Pause
 from mulligan.records.progress import Progress
 from mulligan.records.rate import Rate
+from mulligan.records.readiness import Component
 from mulligan.records.redrive import Redrive
 from mulligan.records.statistics import Statistics
 from mulligan.records.subscription import CreatedSubscription, SubscriptionRecord
@@ -1275,6 +1276,13 @@ class App:
         Nothing is changed. `limits` sets from when on a finding is a warning or a problem.
         """
         return self.wiring.doctor.examine(limits)
+
+    def readiness(self, limits: Limits | None = None) -> list[Component]:
+        """Examine what this installation needs: store, schema, workers, projection, notifications, and each duty.
+
+        These are the checks of `doctor` that cost the same however many jobs there are; `GET /readyz` shows them.
+        """
+        return self.wiring.doctor.check_components(limits)
 
     def policies_in_force(self, kind: str | None = None, *, of_owner: str = "") -> PoliciesInForce:
         """Return the retry policy of each task, or of one: code and policies file, for the jobs of one owner.

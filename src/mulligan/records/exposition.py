@@ -1,8 +1,9 @@
 """The text format of Prometheus, version 0.0.4."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from mulligan.errors import BadArgument
 from mulligan.records.metric import Metric, Sample
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -15,35 +16,40 @@ def is_prefix(value: object) -> bool:
     return isinstance(value, str) and _PREFIX.fullmatch(value) is not None
 
 
+def check_prefix(value: str) -> str:
+    if not is_prefix(value):
+        raise BadArgument("prefix", value, PREFIX_ALLOWED)
+    return value
+
+
 def expose(metrics: Iterable[Metric], prefix: str) -> str:
-    return "".join(f"{line}\n" for metric in metrics for line in _lines(metric, prefix + metric.name))
+    lines: list[str] = []
+    for metric in metrics:
+        _add_lines(lines, metric, prefix + metric.name)
+    return "\n".join([*lines, ""])
 
 
-def _lines(metric: Metric, name: str) -> Iterator[str]:
-    yield f"# HELP {name} {_escape(metric.about)}"
-    yield f"# TYPE {name} {metric.type}"
+def _add_lines(lines: list[str], metric: Metric, name: str) -> None:
+    lines += (f"# HELP {name} {_escape(metric.about)}", f"# TYPE {name} {metric.type}")
+    if metric.bounds is None:
+        lines += [f"{name}{_labels(sample.labels)} {_number(sample.value)}" for sample in metric.samples]
+        return
+    ends = [f'le="{bound}"}} ' for bound in (*map(_number, metric.bounds), "+Inf")]
     for sample in metric.samples:
-        if metric.bounds is None:
-            yield f"{name}{_labels(sample.labels)} {_number(sample.value)}"
-        else:
-            yield from _histogram(name, sample, metric.bounds)
+        _add_histogram(lines, sample, name, ends)
 
 
-def _histogram(name: str, sample: Sample, bounds: tuple[float, ...]) -> Iterator[str]:
-    shown = _pairs(sample.labels)
-    begin = f"{name}_bucket{{{shown}," if shown else f"{name}_bucket{{"
-    for bound, number in zip((*map(_number, bounds), "+Inf"), sample.buckets or (), strict=True):
-        yield f'{begin}le="{bound}"}} {number}'
-    yield f"{name}_sum{_labels(sample.labels)} {_number(sample.sum or 0.0)}"
-    yield f"{name}_count{_labels(sample.labels)} {_number(sample.value)}"
+def _add_histogram(lines: list[str], sample: Sample, name: str, ends: Sequence[str]) -> None:
+    shown = _labels(sample.labels)
+    begin = f"{name}_bucket{shown[:-1]}," if shown else f"{name}_bucket{{"
+    lines += [f"{begin}{end}{number}" for end, number in zip(ends, sample.buckets or (), strict=True)]
+    lines += (f"{name}_sum{shown} {_number(sample.sum or 0.0)}", f"{name}_count{shown} {_number(sample.value)}")
 
 
 def _labels(labels: Mapping[str, str]) -> str:
-    return f"{{{_pairs(labels)}}}" if labels else ""
-
-
-def _pairs(labels: Mapping[str, str]) -> str:
-    return ",".join(f'{name}="{_escape_value(value)}"' for name, value in labels.items())
+    if not labels:
+        return ""
+    return "{" + ",".join([f'{name}="{_escape_value(value)}"' for name, value in labels.items()]) + "}"
 
 
 def _escape(text: str) -> str:

@@ -209,6 +209,7 @@ class Wiring:
             policies=self.policies,
             names=self.names,
             has_smtp=lambda: self.settings.smtp_url is not None,
+            duties=self.duties.list_duties,
         )
 
     def _register_probe_task(self) -> Task[..., Any, Any]:

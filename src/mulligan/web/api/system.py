@@ -3,9 +3,13 @@
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from mulligan.errors import AmbiguousId, BatchNotFound, JobNotFound, RedriveNotFound, StoreError
+from mulligan.records.document import document_of
 from mulligan.records.key import Scope
+from mulligan.records.readiness import Component
+from mulligan.web.access.terms import WithoutKey
 from mulligan.web.route import Call, One, Routes
 
 routes = Routes("Server", prefix="")
@@ -22,11 +26,29 @@ async def healthz(call: Call) -> Any:  # noqa: ARG001
     return Health()
 
 
-@routes.get("/readyz", scope=None, answer=One(Health), errors=[StoreError])
+class Readiness(msgspec.Struct, kw_only=True):
+    status: Literal["ok"] = "ok"
+    components: list[Component] | UnsetType = UNSET
+    """For administrators only."""
+
+
+@routes.get(
+    "/readyz",
+    scope=Scope.JOBS_READ,
+    answer=One(Readiness),
+    errors=[StoreError],
+    without_key=WithoutKey.ANYONE,
+)
 def readyz(call: Call) -> Any:
-    """Whether requests can be answered: the store can be reached and has the right schema."""
+    """Whether requests can be answered: the store can be reached and has the right schema. No key is needed.
+
+    An administrator's key also gets the components: store, schema, workers, projection, notifications, and each duty
+    with its last run. They do not change the status: without workers, jobs can be enqueued.
+    """
     call.console.check_store()
-    return Health()
+    if not call.caller.is_admin:
+        return {"status": "ok"}
+    return {"status": "ok", "components": [document_of(each) for each in call.console.readiness()]}
 
 
 class WholeId(msgspec.Struct, kw_only=True):
