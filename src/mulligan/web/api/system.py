@@ -1,12 +1,12 @@
 """Whether the server is up, and whether it can work; and whole ids from parts of them."""
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from mulligan.errors import AmbiguousId, BatchNotFound, JobNotFound, RedriveNotFound, StoreError
-from mulligan.records.document import document_of
+from mulligan.records.document import Shape
 from mulligan.records.key import Scope
 from mulligan.records.readiness import Component
 from mulligan.web.access.terms import WithoutKey
@@ -26,10 +26,14 @@ async def healthz(call: Call) -> Any:  # noqa: ARG001
     return Health()
 
 
-class Readiness(msgspec.Struct, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """`components` are for administrators only."""
+
+    _shape: ClassVar = Shape(is_sparse=True)
+
     status: Literal["ok"] = "ok"
-    components: list[Component] | UnsetType = UNSET
-    """For administrators only."""
+    components: list[Component] | None = None
 
 
 @routes.get(
@@ -46,9 +50,7 @@ def readyz(call: Call) -> Any:
     with its last run. They do not change the status: without workers, jobs can be enqueued.
     """
     call.console.check_store()
-    if not call.caller.is_admin:
-        return {"status": "ok"}
-    return {"status": "ok", "components": [document_of(each) for each in call.console.readiness()]}
+    return Readiness(components=call.console.readiness() if call.caller.is_admin else None)
 
 
 class WholeId(msgspec.Struct, kw_only=True):
