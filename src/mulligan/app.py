@@ -42,9 +42,11 @@ from mulligan.records.hook import CreatedHook, IncomingHook
 from mulligan.records.job import DEFAULT_QUEUE, Job, JobFilter, Page
 from mulligan.records.key import CreatedKey, Key, Scope
 from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
+from mulligan.records.metric import Metric
 from mulligan.records.pause import Pause
 from mulligan.records.progress import Progress
 from mulligan.records.rate import Rate
+from mulligan.records.readiness import Component
 from mulligan.records.redrive import Redrive
 from mulligan.records.statistics import Statistics
 from mulligan.records.subscription import CreatedSubscription, SubscriptionRecord
@@ -817,6 +819,20 @@ class App:
         """
         self.wiring.statistics.rebuild()
 
+    def metrics(self, prefix: str | None = None) -> str:
+        """Return all metrics of this installation in the text format of Prometheus, for a route of your own.
+
+            return Response(app.metrics(prefix=""), media_type="text/plain; version=0.0.4")
+
+        They are read from the store, so any process shows the whole. `prefix` is what the names begin with; by default
+        the setting `MULLIGAN_METRICS_PREFIX`.
+        """
+        return self.wiring.metrics.text(prefix)
+
+    def read_metrics(self) -> list[Metric]:
+        """Return all metrics as records, without a prefix."""
+        return self.wiring.metrics.read()
+
     # Failed and stuck jobs
 
     def redrive(
@@ -1260,6 +1276,13 @@ class App:
         Nothing is changed. `limits` sets from when on a finding is a warning or a problem.
         """
         return self.wiring.doctor.examine(limits)
+
+    def readiness(self, limits: Limits | None = None) -> list[Component]:
+        """Examine what this installation needs: store, schema, workers, projection, notifications, and each duty.
+
+        These are the checks of `doctor` that cost the same however many jobs there are; `GET /readyz` shows them.
+        """
+        return self.wiring.doctor.check_components(limits)
 
     def policies_in_force(self, kind: str | None = None, *, of_owner: str = "") -> PoliciesInForce:
         """Return the retry policy of each task, or of one: code and policies file, for the jobs of one owner.

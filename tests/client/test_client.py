@@ -63,6 +63,14 @@ def proxy(server: WebServer) -> Iterator[CuttingProxy]:
     proxy.close()
 
 
+def test_metrics_of_the_server(client: Client, shop: App) -> None:
+    assert {metric.name for metric in client.read_metrics()} == {metric.name for metric in shop.read_metrics()}
+    assert "\n# TYPE mulligan_jobs_active gauge\n" in client.metrics()
+    assert "\n# TYPE jobs_active gauge\n" in client.metrics(prefix="")
+    with pytest.raises(BadArgument):
+        client.metrics(prefix="a b")
+
+
 def test_records_are_those_of_the_app(client: Client, shop: App) -> None:
     job = client.enqueue("greet", {"name": "Ada"}, tags=["eu"], delay="1h")
     assert job == shop.job(job.id) == client.job(job.id)

@@ -15,7 +15,7 @@ from mulligan.projections.fold import fold
 from mulligan.records.event import Event
 from mulligan.records.failure_group import FailureGroup, GroupDecision, GroupState
 from mulligan.records.job import JobFilter
-from mulligan.records.statistics import MOST_ROWS, SPANS, Statistic
+from mulligan.records.statistics import MOST_ROWS, SPANS, Statistic, judge_retries
 from mulligan.store.store import Store
 
 COUNTED = ("enqueued", "started", "succeeded", "retried", "failed", "snoozed", "parked", "released", "cancelled")
@@ -122,6 +122,35 @@ class ProjectionRules(Bench):
         assert (group.failures, group.jobs, group.failed, group.recovered, group.cost) == (1, 1, 0, 1, 3)
         (row,) = [row for row in self._rows("minute") if row.outcome == "recovered"]
         assert (row.code, row.attempt, row.seconds) == ("OFF", 2, 2.0)
+
+    def test_retries_have_not_helped_only_once_their_job_has_failed(self) -> None:
+        lease = self.leased()
+        self.settle(lease, Retry(SECOND, verdict("OFF", group="off"), {}))
+        self._fold()
+        assert self._never_helped() == {}, "its retry is pending"
+        self.advance(2 * SECOND)
+        (again,) = self.claim()
+        self.settle(again, Fail(verdict("BROKEN", group="broken"), {}))
+        self._fold()
+        assert self._never_helped() == {"OFF": 1}, "and BROKEN was not retried"
+        (row,) = [row for row in self._rows("minute") if row.outcome == "unrecovered"]
+        assert (row.code, row.attempt, row.number, row.seconds) == ("OFF", 2, 1, 2.0)
+
+    @pytest.mark.parametrize("limit", [1, 1_000])
+    def test_a_job_that_fails_again_after_a_manual_retry_has_failed_twice(self, limit: int) -> None:
+        lease = self.leased()
+        self.settle(lease, Retry(SECOND, verdict("OFF", group="off"), {}))
+        for _ in range(2):
+            self.advance(2 * SECOND)
+            (again,) = self.claim()
+            self.settle(again, Fail(verdict("OFF", group="off"), {}))
+            self.move(Move.MANUAL_RETRY, lease.fence.id)
+        self._fold(limit=limit)
+        assert self._never_helped() == {"OFF": 2}
+        (again,) = self.claim()
+        self.settle(again, Succeed("1"))
+        self._fold()
+        assert self._never_helped() == {}
 
     def test_a_job_that_a_person_retried_has_not_failed_any_longer(self) -> None:
         lease = self.leased()
@@ -307,12 +336,16 @@ class ProjectionRules(Bench):
         since, until = self.now - LONG_AGO, self.now + LATER
         return self.store.statistics(SPANS[span], since=since, until=until, limit=100_000)
 
+    def _never_helped(self) -> dict[str, int]:
+        """How many jobs, by code."""
+        return {result.code: result.unrecovered for result in judge_retries(self._rows("day")).never_helped}
+
     def _counted(self) -> dict[str, dict[tuple[Any, ...], tuple[int, int]]]:
         return {
             span: {
                 (row.at, row.kind, row.owner, row.service, row.outcome, row.code, row.attempt): (row.number, row.cost)
                 for row in self._rows(span)
-                if row.outcome != "recovered"
+                if row.outcome not in ("recovered", "unrecovered")
             }
             for span in SPANS
         }

@@ -50,6 +50,7 @@ from conformance.services import ServiceRules
 from conformance.settle import SettleRules
 from conformance.stream import StreamRules
 from conformance.stuck import StuckRules
+from conformance.totals import TotalRules
 
 __all__ = ["StoreSuite", "machine"]
 
@@ -86,6 +87,7 @@ class StoreSuite(
     ReadingRules,
     StreamRules,
     ProjectionRules,
+    TotalRules,
     AccessRules,
     AdmissionRules,
     NotificationRules,

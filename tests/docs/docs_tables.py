@@ -19,6 +19,7 @@ from mulligan.failure.redact import LONGEST_TEXT
 from mulligan.policies import reading
 from mulligan.program import streams
 from mulligan.records import job, rate, redrive
+from mulligan.records.metric import METRICS
 from mulligan.service.config import MOST_SERVICES, Service
 from mulligan.settings import LARGEST as LARGEST_FILE
 from mulligan.settings import PREFIX, READERS, Settings, field_of
@@ -30,6 +31,7 @@ from mulligan.values import check
 from mulligan.values.duration import LONGEST, describe
 from mulligan.values.size import describe_size
 from mulligan.web.access import idempotency
+from mulligan.web.access.terms import WithoutKey
 from mulligan.web.api import GROUPS
 from mulligan.web.route import collect
 
@@ -99,6 +101,15 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "log line", f"{describe_size(evidence.MESSAGE_LIMIT)} and a traceback", "head and tail are kept"
 
 
+def metrics() -> Iterable[tuple[object, ...]]:
+    yield "metric", "type", "labels", "meaning"
+    for metric in METRICS:
+        labels = [
+            f"`{label.name}`" + (f" ({', '.join(label.values)})" if label.values else "") for label in metric.labels
+        ]
+        yield f"`{metric.name}`", str(metric.type), ", ".join(labels), metric.about
+
+
 def log_fields() -> Iterable[tuple[object, ...]]:
     yield "field", "meaning"
     for name, meaning in logs.FIELDS.items():
@@ -110,6 +121,10 @@ def scopes() -> Iterable[tuple[object, ...]]:
     for route in sorted(collect(GROUPS), key=lambda each: each.path):
         path = re.sub(r":[a-z]+}", "}", route.path)
         whose = "an administrator's" if route.is_admin else "any" if route.scope else "no key is needed"
+        if route.without_key is WithoutKey.ANYONE:
+            whose = "no key is needed; an administrator's shows more"
+        if route.without_key is WithoutKey.SCRAPERS:
+            whose += ", or an address in `MULLIGAN_METRICS_NETWORKS`"
         yield f"`{route.method} {path}`", f"`{route.scope}`" if route.scope else "", whose
 
 
@@ -132,6 +147,7 @@ TABLES: dict[str, Callable[[], Iterable[tuple[object, ...]]]] = {
     "limits": limits,
     "log_fields": log_fields,
     "scopes": scopes,
+    "metrics": metrics,
     "access_limits": access_limits,
 }
 

@@ -151,14 +151,16 @@ def test_retries_that_never_helped_are_named() -> None:
         [
             row("retried", 1, "BAD", number=4),
             row("failed", 2, "BAD", number=4, seconds=8.0),
+            row("unrecovered", 2, "BAD", number=4),
+            row("retried", 1, "PENDING", number=3),
             row("retried", 1, "OFF", number=2),
             row("recovered", 2, "OFF", number=2),
             row("succeeded", 2, number=2),
             row("succeeded", 1, number=10),
         ]
     )
-    assert [(result.code, result.retried, result.in_vain) for result in found.never_helped] == [("BAD", 4, 4)]
+    assert [(one.code, one.retried, one.unrecovered, one.in_vain) for one in found.never_helped] == [("BAD", 4, 4, 4)]
     assert (found.attempts_in_vain, found.seconds_in_vain, found.recovered) == (4, 8.0, 2)
     assert found.median_recovery == timedelta(seconds=0.25)
-    assert [(one.attempt, one.ended, one.succeeded) for one in found.by_attempt] == [(1, 16, 10), (2, 6, 2)]
+    assert [(one.attempt, one.ended, one.succeeded) for one in found.by_attempt] == [(1, 19, 10), (2, 6, 2)]
     assert found.cost == 6

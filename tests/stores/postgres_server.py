@@ -23,13 +23,14 @@ TABLES = [
         *("services", "tallies", "service_names", "operations", "batches"),
         *("turns", "shares", "submissions", "limits", "spending", "requests", "marks"),
         *("keys", "setup_tokens", "request_rates", "in_flight", "audit"),
-        *("groups", "failing", "statistics"),
+        *("groups", "failing", "statistics", "totals", "breakers"),
         *("subscriptions", "deliveries", "incidents", "digests", "hooks"),
     )
 ]
 RESET = (
     "UPDATE mulligan_log SET pruned = 0",
     "UPDATE mulligan_projection SET position = 0, at = 0, missed_at = NULL, rebuilt_until = 0, rebuilt_since = 0",
+    "UPDATE mulligan_depths SET number = 0, counted_at = 0, took = 0",
 )
 # Faster than TRUNCATE for the few rows of a test.
 EMPTY = "; ".join([*(f"DELETE FROM {table}" for table in TABLES), *RESET])

@@ -12,6 +12,7 @@ from world import World
 
 from mulligan.lifecycle import State
 from mulligan.records.document import document_of, document_type
+from mulligan.records.duty import DUTIES
 from mulligan.records.job import Job
 from mulligan.web.api import (
     admin,
@@ -21,6 +22,7 @@ from mulligan.web.api import (
     failures,
     jobs,
     limits,
+    metrics,
     moves,
     pauses,
     policies,
@@ -34,9 +36,9 @@ from mulligan.web.route import collect
 
 MINE = (
     *(admin, batches, dead_letters, enqueue, failures, jobs, limits, moves, pauses, policies, redrives, schedules),
-    *(services, statistics),
+    *(metrics, services, statistics),
 )
-ROUTES = collect([*(module.routes for module in MINE), system.routes, system.ids])
+ROUTES = collect([*(module.routes for module in MINE), metrics.text, system.routes, system.ids])
 
 DRIVEN: dict[str, Callable[[World], None]] = {}
 
@@ -469,9 +471,22 @@ def _doctor(world: World) -> None:
     assert "store.reachable" in [finding["code"] for finding in found["findings"]]
 
 
+@drives("metrics", "read_metrics")
+def _metrics(world: World) -> None:
+    text = world.client("admin").get("/metrics")
+    assert (text.status_code, text.headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert "\n# TYPE mulligan_jobs_failed_total counter\n" in text.text
+    assert "jobs_failed_total" in [metric["name"] for metric in ok(world.admin.get("metrics"))["metrics"]]
+
+
 @drives("healthz", "readyz")
 def _health(world: World) -> None:
     assert ok(world.anonymous.get("/healthz")) == ok(world.anonymous.get("/readyz")) == {"status": "ok"}
+    assert ok(world.client("acme").get("/readyz")) == {"status": "ok"}, "components are the operators' affair"
+    found = {each["name"]: each for each in ok(world.client("admin").get("/readyz"))["components"]}
+    assert {"store", "schema", "workers", "projection", "notifications"} <= found.keys()
+    assert {f"duty {duty.name}" for duty in DUTIES} <= found.keys()
+    assert (found["workers"]["code"], found["workers"]["level"] != "ok") == ("workers.alive", True)
 
 
 @pytest.mark.parametrize("drive", dict.fromkeys(DRIVEN.values()), ids=lambda drive: drive.__name__.strip("_"))

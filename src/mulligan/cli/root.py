@@ -23,6 +23,7 @@ COMMANDS = {
     "redrive": ("mulligan.cli.redrive:redrive", "Retry many failed jobs at a rate, canaries first."),
     "failures": ("mulligan.cli.failures:failures", "List failure groups, those that hurt most first."),
     "stats": ("mulligan.cli.stats:stats", "Show what happened, and whether retries helped."),
+    "metrics": ("mulligan.cli.metrics:metrics", "Print all metrics in the text format of Prometheus."),
     "bulk": ("mulligan.cli.bulk:bulk", "Cancel, snooze or run many jobs at a rate."),
     "owners": ("mulligan.cli.owners:owners", "Owners of jobs."),
     "events": ("mulligan.cli.events:events", "Show the event log, oldest first."),

@@ -23,8 +23,10 @@ from mulligan.records.counts import Counts
 from mulligan.records.delivery import Delivery
 from mulligan.records.document import document_of, record_of
 from mulligan.records.event import Event, EventPage
+from mulligan.records.exposition import check_prefix, expose
 from mulligan.records.failure_group import FailureGroup, GroupPage, GroupState
 from mulligan.records.job import Job, JobFilter, Page
+from mulligan.records.metric import Metric
 from mulligan.records.pause import Pause
 from mulligan.records.progress import Progress
 from mulligan.records.rate import Rate
@@ -486,6 +488,15 @@ class Client:
     def rebuild_statistics(self) -> None:
         """Fold the event log again into failure groups and statistics."""
         self._server.change("POST", "/statistics/rebuild")
+
+    def metrics(self, prefix: str | None = None) -> str:
+        """Return all metrics in the text format of Prometheus. `prefix` is what the names begin with; by default
+        `mulligan_`."""
+        return expose(self.read_metrics(), check_prefix("mulligan_" if prefix is None else prefix))
+
+    def read_metrics(self) -> list[Metric]:
+        """Return all metrics as records, without a prefix."""
+        return [record_of(Metric, found) for found in self._server.get("/metrics")["metrics"]]
 
     # Batches
 

@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 from mulligan.errors import BadArgument
 from mulligan.lifecycle import EVENT_TYPES
 from mulligan.records.counts import COLUMNS
+from mulligan.records.exposition import PREFIX_ALLOWED, is_prefix
 from mulligan.records.failure_group import GROUP_ORDERS
 from mulligan.records.finding import Limits
 from mulligan.records.job import Job, JobFilter
@@ -116,6 +117,7 @@ GROUP_ORDER = one_of(GROUP_ORDERS)
 GROWTH = Requirement(_is_growth, "a number greater than 1: how many times its failures")
 SPAN = one_of(tuple(SPANS))
 OUTCOME = one_of(OUTCOMES)
+METRICS_PREFIX = Requirement(is_prefix, PREFIX_ALLOWED)
 MOST_FAILURES = integer(1, MOST_JUDGED)
 # Any string sorts against ids, so a truncated cursor would return page one forever.
 CURSOR = Requirement(is_id, "the unchanged cursor of the previous page, or the id of its last item")

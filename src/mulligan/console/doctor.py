@@ -1,11 +1,12 @@
 """Doctor: checks store, workers and jobs, and reports what is wrong with its remedy. It changes nothing."""
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 
 from mulligan.console.arguments import DOCTOR_LIMITS, check
+from mulligan.console.duties import DutyStatus
 from mulligan.errors import SchemaMismatch, StoreDamaged, StoreError, UndeclaredProxy
 from mulligan.explain.context import is_alive
 from mulligan.explain.words import at, counted, listed, quoted, relative
@@ -13,8 +14,9 @@ from mulligan.lifecycle import State
 from mulligan.policies.file import PolicyFile
 from mulligan.policies.unknown_names import Names, find_unknown_names
 from mulligan.records.delivery import DeliveryState
-from mulligan.records.finding import Check, Finding, Limits, ok, problem, warning
+from mulligan.records.finding import Check, Finding, Level, Limits, ok, problem, warning
 from mulligan.records.job import JobFilter, Lease
+from mulligan.records.readiness import Component, component
 from mulligan.records.subscription import Channel
 from mulligan.service.records import Family, ServiceRecord
 from mulligan.store.messages import Lane, WorkerRecord
@@ -29,6 +31,10 @@ MANY = 1_000
 NEARLY = 0.8
 # From this multiple of the limit on, leases and delays are wrong.
 FAR_OFF = 30
+# A duty is late after this many intervals without a run.
+LATE_INTERVALS = 10
+# The components that findings about a store that cannot be used are about.
+NAMES = {Check.REACHABLE: "store", Check.SCHEMA: "schema", Check.POSTGRES_PROXY: "store"}
 AWAY = "fix the cause; workers keep their running jobs and settle them when the store is back"
 DAMAGED = (
     "stop all workers now: no job in a damaged file is reliable, and every write may damage more; copy the "
@@ -47,26 +53,57 @@ class Doctor:
     policies: PolicyFile
     names: Callable[[], Names]
     has_smtp: Callable[[], bool]
+    duties: Callable[[], list[DutyStatus]]
 
     @check(limits=DOCTOR_LIMITS)
     def examine(self, limits: Limits | None = None) -> list[Finding]:
         """Run every check that the state of the store allows."""
         limits = limits or Limits()
+        clock = self._open(limits)
+        if isinstance(clock, list):
+            return clock
+        try:
+            return [*self._examine(self.store(), limits), clock]
+        except StoreError as error:
+            return [_unreachable(error), clock]
+
+    @check(limits=DOCTOR_LIMITS)
+    def check_components(self, limits: Limits | None = None) -> list[Component]:
+        """What an installation needs, by the checks that cost the same however many jobs there are."""
+        limits = limits or Limits()
+        found = self._open(limits)
+        if isinstance(found, list):
+            return [component(NAMES[finding.code], finding) for finding in found]
+        try:
+            return list(self._components(self.store(), limits))
+        except StoreError as error:
+            return [component("store", _unreachable(error))]
+
+    def _open(self, limits: Limits) -> Finding | list[Finding]:
+        """The finding about the clock; or all findings, if the store cannot be used."""
         if not self.has_database():
             return [problem(Check.REACHABLE, "there is no database yet", "make it: mulligan migrate")]
         try:
-            store = self.store()
-            clock = self._clock_of(store, limits)
+            return self._clock_of(self.store(), limits)
         except SchemaMismatch as error:
             return [ok(Check.REACHABLE, "the store answers"), _wrong_schema(error)]
         except UndeclaredProxy as error:
             return [ok(Check.REACHABLE, "the store answers"), problem(Check.POSTGRES_PROXY, str(error), error.remedy)]
         except StoreError as error:
             return [_unreachable(error)]
-        try:
-            return [*self._examine(store, limits), clock]
-        except StoreError as error:
-            return [_unreachable(error), clock]
+
+    def _components(self, store: Store, limits: Limits) -> Iterator[Component]:
+        now = store.now()
+        alive = [worker for worker in store.workers() if is_alive(worker, now)]
+        is_needed = store.next_due() is not None or bool(store.depths()[State.QUEUED])
+        yield component("store", ok(Check.REACHABLE, "the store answers"))
+        yield component("schema", ok(Check.SCHEMA, "the schema is up to date"))
+        yield component("workers", workers_alive(alive, is_needed=is_needed))
+        yield component("projection", projection(store, now, limits))
+        yield component("notifications", deliveries(store, has_smtp=self.has_smtp()))
+        for status in self.duties():
+            last_run_at = status.last.at if status.last else None
+            yield component(f"duty {status.name}", duty_late(status, now, limits), last_run_at=last_run_at)
 
     def _clock_of(self, store: Store, limits: Limits) -> Finding:
         clock = self.clock()
@@ -90,6 +127,7 @@ class Doctor:
         yield waiting(lanes, now, limits)
         yield failed(store, now)
         yield paused(store, now, limits)
+        yield duties_late(self.duties(), now, limits)
         yield services(store.services(), now, limits)
         yield service_names(store.service_names())
         yield cursors(store, now, limits)
@@ -240,6 +278,28 @@ def paused(store: Store, now: datetime, limits: Limits) -> Finding:
     if forgotten:
         return problem(Check.DUTIES_PAUSED, f"paused for long, perhaps forgotten: {'; '.join(found)}", remedy)
     return warning(Check.DUTIES_PAUSED, f"paused: {'; '.join(found)}", remedy)
+
+
+def duty_late(status: DutyStatus, now: datetime, limits: Limits) -> Finding:
+    """Whether the live workers that do a duty have not done it for long."""
+    at = status.last.at if status.last else None
+    if at is None:
+        return ok(Check.DUTIES_LATE, f"{status.name} has not run yet")
+    found = f"{status.name} ran {relative(at, now)}"
+    longest = max(limits.duty, LATE_INTERVALS * status.interval)
+    # Other findings report pauses, and that no worker is alive.
+    if status.paused or not status.workers or now - at < longest:
+        return ok(Check.DUTIES_LATE, found)
+    remedy = f"see the log of the workers for its error; run it here: mulligan duties run {status.name}"
+    return warning(Check.DUTIES_LATE, found, remedy)
+
+
+def duties_late(statuses: Sequence[DutyStatus], now: datetime, limits: Limits) -> Finding:
+    late = [finding for status in statuses if (finding := duty_late(status, now, limits)).level is not Level.OK]
+    if not late:
+        return ok(Check.DUTIES_LATE, "no duty is late")
+    found = "; ".join(finding.found for finding in late[:NAMED]) + "; …" * (len(late) > NAMED)
+    return warning(Check.DUTIES_LATE, f"duties are late: {found}", late[0].remedy)
 
 
 def services(records: Sequence[ServiceRecord], now: datetime, limits: Limits) -> Finding:

@@ -42,6 +42,7 @@ class Check(StrEnum):
     JOBS_WAITING = "jobs.waiting"
     JOBS_FAILED = "jobs.failed"
     DUTIES_PAUSED = "duties.paused"
+    DUTIES_LATE = "duties.late"
     POLICIES_FILE = "policies.file"
     DELIVERIES = "notify.deliveries"
     SERVICES_TROUBLED = "services.troubled"
@@ -77,6 +78,8 @@ class Limits:
     lease: timedelta = timedelta(minutes=1)
     """How long an expired lease may wait to be reclaimed."""
     wait: timedelta = timedelta(minutes=15)
+    duty: timedelta = timedelta(minutes=5)
+    """How long a duty may not have run, or ten of its intervals."""
     pause: timedelta = timedelta(days=1)
     """From when on a pause without an end looks forgotten."""
     outage: timedelta = timedelta(minutes=15)

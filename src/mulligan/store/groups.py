@@ -25,8 +25,8 @@ from mulligan.records.failure_group import (
     impact_of,
     merge,
 )
-from mulligan.records.folded import FailedIn, JobChange
-from mulligan.records.statistics import LAST_ATTEMPT, MINUTE, RECOVERED, Key, Tally, add_to, new_tally
+from mulligan.records.folded import FailedIn, JobChange, JobEnd
+from mulligan.records.statistics import LAST_ATTEMPT, MINUTE, RECOVERED, UNRECOVERED, Key, Tally, add_to, new_tally
 from mulligan.store.events import event_values
 from mulligan.store.rows import Record, from_time, from_time_or_none, to_duration, to_json, to_time
 from mulligan.store.session import Session
@@ -60,7 +60,7 @@ class GroupOperations:
     def apply(
         self, session: Session, rows: Mapping[tuple[str, str], GroupRow], jobs: Mapping[str, JobChange], replay: Replay
     ) -> dict[Key, Tally]:
-        """Add to the groups. Return what has recovered, for the statistics."""
+        """Add to the groups. Return which jobs have recovered and which have not, for the statistics."""
         kept = self._kept(session, rows, jobs, replay)
         self._merge(session, [row for row in rows.values() if row.id not in kept])
         return self._advance(session, jobs, kept)
@@ -105,18 +105,19 @@ class GroupOperations:
         for row in session.rows("failing_known", jobs=to_json(list(jobs))):
             stored.setdefault(row["job"], {})[row["error_group"]] = row
         counts: dict[tuple[str, str], Counts] = {}
-        recovered: dict[Key, Tally] = {}
+        followed: dict[Key, Tally] = {}
         written: list[Record] = []
         for job, change in jobs.items():
             before = {id_: row for id_, row in stored.get(job, {}).items() if id_ not in kept}
             after = _advance_job(job, change, before, kept)
             _count(counts, change, before, after)
+            _add_failed(followed, change, before)
             if change.success is not None and after:
-                _add_recovery(recovered, change, after)
+                _add_recovery(followed, change, after)
             elif after:
                 written += after.values()
         self._write(session, written, [job for job, change in jobs.items() if change.success and job in stored], counts)
-        return recovered
+        return followed
 
     def _write(
         self,
@@ -269,16 +270,30 @@ def _count(
             counts[id_, scope] = number.plus(int(known is None), failed, int(change.success is not None))
 
 
-def _add_recovery(recovered: dict[Key, Tally], change: JobChange, rows: Mapping[str, Record]) -> None:
+def _add_recovery(followed: dict[Key, Tally], change: JobChange, rows: Mapping[str, Record]) -> None:
     """Count one job that has recovered, by the code of its last failure."""
-    success = change.success
-    assert success is not None
+    assert change.success is not None
     last = max(rows.values(), key=lambda row: (row["last_at"], row["error_group"]))
-    minute = success.at - success.at % (MINUTE * 1_000_000)
-    attempt = min(success.attempt, LAST_ATTEMPT)
-    key = Key(MINUTE, minute, success.kind, change.owner, success.service, RECOVERED, last["code"], attempt)
     since = min(row["since"] for row in rows.values())
-    add_to(recovered.setdefault(key, new_tally()), max(success.at - since, 0) / 1e6, 0)
+    _add_end(followed, change.success, RECOVERED, change.owner, last["code"], since)
+
+
+def _add_failed(followed: dict[Key, Tally], change: JobChange, before: Mapping[str, Record]) -> None:
+    """Count each time that a job failed for good after other failures, by the codes of these."""
+    for end in change.failed:
+        earlier = {id_: FailedIn(row["code"], row["since"], row["last_at"]) for id_, row in before.items()}
+        for id_, failed in end.earlier.items():
+            earlier[id_] = failed._replace(since=earlier.get(id_, failed).since)
+        since = min((failed.since for failed in earlier.values()), default=end.at)
+        for code in sorted({failed.code for failed in earlier.values()}):
+            _add_end(followed, end, UNRECOVERED, change.owner, code, since)
+
+
+def _add_end(followed: dict[Key, Tally], end: JobEnd, outcome: str, owner: str, code: str, since: int) -> None:
+    minute = end.at - end.at % (MINUTE * 1_000_000)
+    attempt = min(end.attempt, LAST_ATTEMPT)
+    key = Key(MINUTE, minute, end.kind, owner, end.service, outcome, code, attempt)
+    add_to(followed.setdefault(key, new_tally()), max(end.at - since, 0) / 1e6, 0)
 
 
 def _scope(owner: str | None) -> str:

@@ -42,12 +42,13 @@ from mulligan.records.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.records.key import Key, NewKey, StoredKey
 from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.records.log_entry import EntryPage
+from mulligan.records.metric import TotalKey
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.progress import Progress
 from mulligan.records.redrive import Match, Redrive
 from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleOverview, ScheduleRecord
-from mulligan.records.statistics import ProjectionStatus, Statistic
+from mulligan.records.statistics import ProjectionStatus, Statistic, Tally
 from mulligan.records.subscription import NewSubscription, SubscriptionRecord
 from mulligan.service.records import Demand, Family, ServiceRecord, ServiceRequest
 from mulligan.store.api_keys import ApiKeyOperations
@@ -56,6 +57,7 @@ from mulligan.store.built_in import BuiltInProjection
 from mulligan.store.counts import CountOperations
 from mulligan.store.dedupe_keys import DedupeKeyOperations
 from mulligan.store.deliveries import DeliveryOperations
+from mulligan.store.depths import DepthOperations
 from mulligan.store.duties import DutyOperations
 from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import EventOperations
@@ -95,6 +97,7 @@ from mulligan.store.session import Script, Session
 from mulligan.store.settle import needs_record
 from mulligan.store.statistics import StatisticOperations
 from mulligan.store.subscriptions import SubscriptionOperations
+from mulligan.store.totals import TotalOperations
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -202,7 +205,8 @@ class Store:
         self._reading, self._counts = ReadOperations(), CountOperations()
         self._events = EventOperations(backend.confirm_log)
         self._groups, self._statistics = GroupOperations(), StatisticOperations()
-        self._built_in = BuiltInProjection(self._events, self._groups, self._statistics)
+        self._totals, self._depths = TotalOperations(), DepthOperations(self._counts)
+        self._built_in = BuiltInProjection(self._events, self._groups, self._statistics, self._totals)
         self._subscriptions, self._hooks = SubscriptionOperations(), HookOperations()
         self._deliveries = DeliveryOperations(parts.enqueue, self._events)
 
@@ -897,6 +901,34 @@ class Store:
     ) -> list[Statistic]:
         """Return the statistics of minutes, hours or days, the newest first."""
         return self._read(self._statistics.read, span, since, until, wanted, limit)
+
+    def totals(self) -> dict[TotalKey, Tally]:
+        """Return the totals of metrics, as far as the log was folded."""
+        return self._read(self._totals.read)
+
+    def open_breakers(self, *, limit: int) -> list[str]:
+        """Return the services whose breaker is open, as far as the log was folded."""
+        return self._read(self._totals.open_breakers, limit)
+
+    def prune_totals(self, *, before: datetime) -> int:
+        """Merge series of metrics that have not changed since. Return how many."""
+        if not self._read(self._totals.has_old, before):
+            return 0
+        return self._write(self._totals.prune, before)
+
+    def depths(self) -> dict[State, int]:
+        """Return how many jobs are queued, waiting and running. Above 10,000, the number is about a minute old."""
+        return self._read(self._depths.read)
+
+    def count_depths(self) -> None:
+        """Count the queued and the waiting jobs, if no process has done so for a while."""
+        for due in self._read(self._depths.list_due):
+            if self._write(self._depths.claim, due):
+                self._count_depth(due.state)
+
+    def _count_depth(self, state: State) -> None:
+        number, took = self._backend.read(lambda session: self._depths.count(session, state), is_large=True)
+        self._write(self._depths.record, state, number, took)
 
     def prune_groups(self, *, before: datetime, limit: int) -> int:
         """Delete groups that were not seen since. Return how many."""

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from mulligan.app import App
 from mulligan.errors import BadArgument
 from mulligan.records.job import Job
-from mulligan.web.access.caller import Caller
+from mulligan.web.access.caller import ANONYMOUS, Caller
 from mulligan.web.access.console import Console
 from mulligan.web.access.idempotency import Repeatable
 from mulligan.web.problems import Problem, respond, to_problem
@@ -22,14 +22,15 @@ from mulligan.web.route import Call, Messages, Route, Text
 from mulligan.web.target import hash_body, hash_target
 from mulligan.web.visible import visible
 
-# The caller of a route that needs no key.
-ANONYMOUS = Caller(key="", owner="", actor="", scopes=frozenset())
-
 
 class Access(Protocol):
     """Who calls, and whether the call may be made. Raises a Problem: 401, 403, 409 or 429."""
 
     async def identify(self, request: Request) -> Caller: ...
+
+    def find_keyless(self, route: Route, request: Request) -> Caller | None:
+        """As whom a request without a key is answered; None: it needs one."""
+        ...
 
     async def charge_failure(self, request: Request) -> None:
         """Count a request whose signature does not fit. Raises a Problem, 429, if its address has had too many."""
@@ -59,14 +60,22 @@ class Endpoint:
             return respond(self._locate(error, to_problem(error)))
 
     async def _answer(self, request: Request) -> Response:
-        if self.route.scope is None:
-            return await self._carry_out(ANONYMOUS, request, None)
+        if (anonymous := self._find_anonymous(request)) is not None:
+            return await self._carry_out(anonymous, request, None)
         caller = await self.access.identify(request)
         async with self.access.admit(caller, self.route, request) as repeatable:
             answer = await self._carry_out(caller, request, repeatable)
             if self.route.is_change:
                 request.state.after = hash_body(answer.body)
             return answer
+
+    def _find_anonymous(self, request: Request) -> Caller | None:
+        """The caller of a request that needs no key, and has none."""
+        if self.route.scope is None:
+            return ANONYMOUS
+        if self.route.without_key is None or "authorization" in request.headers:
+            return None
+        return self.access.find_keyless(self.route, request)
 
     async def _carry_out(self, caller: Caller, request: Request, repeatable: Repeatable | None) -> Response:
         route = self.route

@@ -30,6 +30,7 @@ from mulligan.records.key import Scope
 from mulligan.values.error import MulliganError
 from mulligan.web.access.caller import Caller
 from mulligan.web.access.console import Console
+from mulligan.web.access.terms import WithoutKey
 
 T = TypeVar("T")
 Handler = Callable[..., Any]
@@ -137,6 +138,8 @@ class Route:
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
     prefix: str = PREFIX
+    without_key: WithoutKey | None = None
+    """Which requests are answered without a key; None: none is. A key that is given is checked in any case."""
 
     @property
     def name(self) -> str:
@@ -199,6 +202,7 @@ class Routes:
         problems: Sequence[tuple[int, str]] = (),
         query: Any = None,
         body: Any = None,
+        without_key: WithoutKey | None = None,
     ) -> Callable[[Handler], Handler]:
         def declare(handler: Handler) -> Handler:
             hints = get_type_hints(handler)
@@ -217,6 +221,7 @@ class Routes:
                     query=query or hints.get("query"),
                     body=body or hints.get("body"),
                     prefix=self.prefix,
+                    without_key=without_key,
                 )
             )
             return handler

@@ -23,6 +23,7 @@ from mulligan.console.ids import IdSearch
 from mulligan.console.jobs import Jobs
 from mulligan.console.keys import ApiKeys
 from mulligan.console.limits import LimitUsage
+from mulligan.console.metrics import MetricConsole
 from mulligan.console.pauses import Pauses
 from mulligan.console.policies import PolicyConsole
 from mulligan.console.reclassify import Reclassifier
@@ -181,6 +182,7 @@ class Wiring:
         self.redrives = Redrives(store, ids)
         self.failures = Failures(store, ids, self.redrives)
         self.statistics = StatisticConsole(store)
+        self.metrics = MetricConsole(store, lambda: self.settings.metrics_prefix)
         self.incoming = IncomingHooks(
             store, ids, redrives=self.redrives, new_secret=self._new_secret, is_signed=is_signed
         )
@@ -207,6 +209,7 @@ class Wiring:
             policies=self.policies,
             names=self.names,
             has_smtp=lambda: self.settings.smtp_url is not None,
+            duties=self.duties.list_duties,
         )
 
     def _register_probe_task(self) -> Task[..., Any, Any]:

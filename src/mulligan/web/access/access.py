@@ -26,10 +26,10 @@ from mulligan.records.key import Key
 from mulligan.settings import Settings
 from mulligan.web.access.admissions import Admissions
 from mulligan.web.access.authentication import Authentication, read_bearer
-from mulligan.web.access.caller import Caller
+from mulligan.web.access.caller import ANONYMOUS, SCRAPER, Caller
 from mulligan.web.access.idempotency import Repeatable, read_request_id
 from mulligan.web.access.status import status_of
-from mulligan.web.access.terms import Terms
+from mulligan.web.access.terms import Terms, WithoutKey
 from mulligan.web.problems import Problem
 
 logger = logging.getLogger("mulligan.web")
@@ -38,6 +38,7 @@ logger = logging.getLogger("mulligan.web")
 NOTED_EVERY = 60.0
 LONGEST_TARGET = 200
 UNKNOWN_ADDRESS = "unknown"
+FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
 # Addresses and keys that are remembered here.
 MOST_REMEMBERED = 10_000
 
@@ -62,6 +63,22 @@ class KeyAccess:
             await self.charge_failure(request)
             raise Problem(401, "UNAUTHORIZED", str(refused), headers={"WWW-Authenticate": "Bearer"}) from None
         return to_caller(key)
+
+    def find_keyless(self, route: Terms, request: Request) -> Caller | None:
+        """As whom a request without a key is answered; None: it needs one."""
+        match route.without_key:
+            case WithoutKey.ANYONE:
+                return ANONYMOUS
+            case WithoutKey.SCRAPERS if self._is_scraper(request):
+                return SCRAPER
+        return None
+
+    def _is_scraper(self, request: Request) -> bool:
+        """Whether its address is in the settings. Behind a proxy, every request may have the address of the proxy."""
+        address = _address(request)
+        if address == UNKNOWN_ADDRESS or any(name in request.headers for name in FORWARDED):
+            return False
+        return any(ip_address(address) in ip_network(network) for network in self._settings().metrics_networks)
 
     async def charge_failure(self, request: Request) -> None:
         """Count a failed authentication. Raises a Problem, 429, if the address has had too many."""

@@ -88,10 +88,13 @@ ADMIN = frozenset(
         "forget_owner",
         "ignore_failure",
         "limits",
+        "metrics",
         "pause",
         "pauses",
         "policies_in_force",
         "projections",
+        "read_metrics",
+        "readiness",
         "rebuild_statistics",
         "reclassify",
         "remove_schedule",
@@ -106,6 +109,8 @@ ADMIN = frozenset(
         "workers",
     }
 )
+# Also for a Prometheus without a key.
+SCRAPED = frozenset({"metrics"})
 
 
 class Console:
@@ -113,7 +118,7 @@ class Console:
 
     def __init__(self, app: App, caller: Caller) -> None:
         self._app = app
-        self._verbs = OWNED | ADMIN if caller.is_admin else OWNED
+        self._verbs = OWNED | ADMIN if caller.is_admin else OWNED | (SCRAPED if caller.may_scrape else frozenset())
         # A new key has no scope that its creator lacks. Changes over HTTP are in the audit already.
         self._bound: dict[str, Any] = {"actor": caller.actor, "within": caller.scopes, "is_audited": True}
         if not caller.is_admin:

@@ -12,6 +12,7 @@ from mulligan.web.api import (
     jobs,
     keys,
     limits,
+    metrics,
     moves,
     pauses,
     policies,
@@ -34,6 +35,7 @@ GROUPS = (
     redrives.routes,
     failures.routes,
     statistics.routes,
+    metrics.routes,
     services.routes,
     pauses.routes,
     limits.routes,
@@ -44,5 +46,6 @@ GROUPS = (
     hooks.routes,
     keys.routes,
     audit.routes,
+    metrics.text,
     system.routes,
 )
