@@ -1,4 +1,4 @@
-"""The mail that tells of one event, or of all events of a digest."""
+"""The mail about one event, or about all events of a digest."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from mulligan.notify.templates import (
     group_resolved,
 )
 
-Told = Mapping[str, Any]
+EventDocument = Mapping[str, Any]
 FAILED = "job.failed"
 FACTS = ("label", "job", "kind", "owner", "code", "actor", "service")
 
@@ -41,7 +41,7 @@ def write_mail(bulletin: Bulletin) -> Content:
     return replace(content, entries=[*map(_to_entry, others[:MOST_LISTED]), *content.entries])
 
 
-def _write_one(event: Told) -> Content:
+def _write_one(event: EventDocument) -> Content:
     data = event.get("data") or {}
     match event["type"]:
         case "job.failed":
@@ -61,7 +61,7 @@ def _write_one(event: Told) -> Content:
     )
 
 
-def _write_many(bulletin: Bulletin, events: Sequence[Told]) -> Content:
+def _write_many(bulletin: Bulletin, events: Sequence[EventDocument]) -> Content:
     rest = len(events) - MOST_LISTED
     return Content(
         subject=f"{bulletin.name}: {len(events):,} events",
@@ -73,7 +73,7 @@ def _write_many(bulletin: Bulletin, events: Sequence[Told]) -> Content:
     )
 
 
-def to_failed_job(event: Told) -> FailedJob:
+def to_failed_job(event: EventDocument) -> FailedJob:
     data = event.get("data") or {}
     return FailedJob(
         id=event["job"],
@@ -88,7 +88,7 @@ def to_failed_job(event: Told) -> FailedJob:
     )
 
 
-def _to_group(event: Told, *, seen: int) -> GroupSummary:
+def _to_group(event: EventDocument, *, seen: int) -> GroupSummary:
     data = event.get("data") or {}
     return GroupSummary(
         id=str(event.get("group") or data.get("group") or ""),
@@ -101,7 +101,7 @@ def _to_group(event: Told, *, seen: int) -> GroupSummary:
     )
 
 
-def _to_batch(event: Told, data: Told) -> SettledBatch:
+def _to_batch(event: EventDocument, data: EventDocument) -> SettledBatch:
     return SettledBatch(
         id=event["batch"] or "",
         name=str(data.get("name") or event["batch"]),
@@ -112,7 +112,7 @@ def _to_batch(event: Told, data: Told) -> SettledBatch:
     )
 
 
-def _to_breaker(event: Told, data: Told) -> BreakerChange:
+def _to_breaker(event: EventDocument, data: EventDocument) -> BreakerChange:
     is_open = event["type"] == "service.opened"
     reason = f"{data.get('failures')} of {data.get('calls')} calls failed" if data.get("calls") else ""
     return BreakerChange(
@@ -120,7 +120,7 @@ def _to_breaker(event: Told, data: Told) -> BreakerChange:
     )
 
 
-def _to_entry(event: Told) -> Entry:
+def _to_entry(event: EventDocument) -> Entry:
     data = event.get("data") or {}
     note = f"{_at(event):%Y-%m-%d %H:%M:%S} UTC"
     detail = str(event.get("message") or data.get("error") or data.get("reason") or "")
@@ -129,14 +129,14 @@ def _to_entry(event: Told) -> Entry:
     return Entry(f"{title}: {_subject(event)}", first_line(detail), note, path)
 
 
-def _subject(event: Told) -> str:
+def _subject(event: EventDocument) -> str:
     data = event.get("data") or {}
     about = event.get("label") or event.get("job") or data.get("name") or event.get("batch") or event.get("service")
     kind = event.get("kind") or ""
     return f"{kind} {about or ''}".strip()
 
 
-def _facts(event: Told, data: Told) -> list[tuple[str, str]]:
+def _facts(event: EventDocument, data: EventDocument) -> list[tuple[str, str]]:
     own = [
         (name.capitalize(), event.get(name)) for name in ("label", "job", "kind", "owner", "code", "actor", "service")
     ]
@@ -144,5 +144,5 @@ def _facts(event: Told, data: Told) -> list[tuple[str, str]]:
     return [(label, first_line(str(value))) for label, value in (*own, *more) if value not in (None, "")]
 
 
-def _at(event: Told) -> datetime:
+def _at(event: EventDocument) -> datetime:
     return datetime.fromisoformat(event["at"])

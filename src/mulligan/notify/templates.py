@@ -89,7 +89,7 @@ class AlertChange:
 
 
 def first_failure(job: FailedJob, group: GroupSummary) -> Content:
-    """The first failure of a group, told at once."""
+    """The first failure of a group, sent at once."""
     return Content(
         subject=f"{job.kind} failed: {job.code}",
         headline=f"{job.kind} failed",
