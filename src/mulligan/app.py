@@ -27,9 +27,11 @@ from mulligan.failure.redact import Secret, redact
 from mulligan.failure.rule import AnyRule
 from mulligan.lifecycle import Move
 from mulligan.notify.subscription import Subscription
+from mulligan.policies.alert import Alert
 from mulligan.policies.owner import Owner
 from mulligan.policies.queue import Queue
 from mulligan.policies.unknown_names import Names
+from mulligan.records.alert import AlertBoard, AlertRule
 from mulligan.records.audit import AuditEntry
 from mulligan.records.batch import BatchState
 from mulligan.records.counts import Counts
@@ -87,6 +89,7 @@ class App:
     `queues`    `Queue(…)` values: which queues are fair, and how many of their jobs may run at once
     `owners`    `Owner(…)` values: weight, concurrency, submit rate, unfinished jobs and retry budget of owners
     `subscriptions` `Subscription(…)` values: who is told about which events, by mail or webhook
+    `alerts`    `Alert(…)` values: terms of alert rules that differ from the defaults
     `lifespan`  a context manager that a worker enters before its first job; tasks find its value in
                 `attempt().resources`
     `version`   the release of your code, kept with each attempt
@@ -123,6 +126,7 @@ class App:
         queues: Iterable[Queue] = (),
         owners: Iterable[Owner] = (),
         subscriptions: Iterable[Subscription] = (),
+        alerts: Iterable[Alert] = (),
         lifespan: Callable[..., Any] | None = None,
         version: str | None = None,
         redact: Iterable[Secret] = (),
@@ -142,6 +146,7 @@ class App:
             queues=queues,
             owners=owners,
             subscriptions=subscriptions,
+            alerts=alerts,
             lifespan=lifespan,
             version=version,
         )
@@ -1260,6 +1265,75 @@ class App:
         Nothing is changed. `limits` sets from when on a finding is a warning or a problem.
         """
         return self.wiring.doctor.examine(limits)
+
+    def alerts(self) -> AlertBoard:
+        """Return all alerts, firing ones first, and their rules.
+
+            for alert in app.alerts().firing:
+                print(alert.check, alert.since, alert.found)
+
+        Workers evaluate them by the duty `alert`. If none does (`is_stale`), the doctor examines the store now.
+        """
+        return self.wiring.alerts.read()
+
+    def set_alert(
+        self,
+        check: str,
+        *,
+        threshold: Duration | None = None,
+        level: str | None = None,
+        after: Duration | None = None,
+        resolve_after: Duration | None = None,
+        is_on: bool | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        is_audited: bool = False,
+        request_id: str | None = None,
+    ) -> AlertRule:
+        """Set the terms of an alert rule in all workers, and return the rule.
+
+            app.set_alert("jobs.depth", threshold=5_000, after="10m", actor="ann")
+
+        The terms are those of `Alert(…)`. They replace all that were set before: what is not given is as in the code,
+        or as by default. `mulligan doctor` goes by the same thresholds. With `is_audited`, the caller has recorded the
+        change. Raises UnknownCheck or BadAlertTerm.
+        """
+        return self.wiring.alerts.set_rule(
+            check,
+            threshold=threshold,
+            level=level,
+            after=after,
+            resolve_after=resolve_after,
+            is_on=is_on,
+            actor=actor,
+            reason=reason,
+            is_audited=is_audited,
+            request_id=request_id,
+        )
+
+    def silence_alert(
+        self,
+        check: str,
+        duration: Duration | None = None,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+        is_audited: bool = False,
+        request_id: str | None = None,
+    ) -> AlertRule:
+        """Do not notify of an alert for a time; without a duration, until `unsilence_alert`. It is shown as before.
+
+        If it still fires when the silence ends, it is notified then. Raises UnknownCheck.
+        """
+        return self.wiring.alerts.silence(
+            check, duration, actor=actor, reason=reason, is_audited=is_audited, request_id=request_id
+        )
+
+    def unsilence_alert(
+        self, check: str, *, actor: str | None = None, is_audited: bool = False, request_id: str | None = None
+    ) -> AlertRule:
+        """End the silence of an alert. Raises UnknownCheck."""
+        return self.wiring.alerts.unsilence(check, actor=actor, is_audited=is_audited, request_id=request_id)
 
     def policies_in_force(self, kind: str | None = None, *, of_owner: str = "") -> PoliciesInForce:
         """Return the retry policy of each task, or of one: code and policies file, for the jobs of one owner.

@@ -27,6 +27,7 @@ from mulligan.errors import (
     RedriveNotFound,
     RequestMismatch,
     ServerError,
+    UnknownCheck,
     UnknownQueue,
     UnknownService,
 )
@@ -61,6 +62,19 @@ def proxy(server: WebServer) -> Iterator[CuttingProxy]:
     proxy = CuttingProxy(server.port)
     yield proxy
     proxy.close()
+
+
+def test_alerts_are_read_set_and_silenced(client: Client) -> None:
+    board = client.alerts()
+    assert board.is_stale
+    assert "workers.alive" in [alert.check for alert in board.alerts]
+    rule = client.set_alert("jobs.depth", threshold=5_000, after="10m", reason="large imports")
+    assert (rule.threshold, rule.after.total_seconds(), rule.is_edited) == (5_000, 600, True)
+    assert client.silence_alert("jobs.depth", "1h").silenced_until is not None
+    assert not client.unsilence_alert("jobs.depth").is_silenced
+    assert not client.set_alert("jobs.depth").is_edited
+    with pytest.raises(UnknownCheck, match=r"did you mean 'jobs\.depth'"):
+        client.silence_alert("jobs.dept")
 
 
 def test_records_are_those_of_the_app(client: Client, shop: App) -> None:

@@ -15,6 +15,7 @@ from mulligan.records.document import document_of, document_type
 from mulligan.records.job import Job
 from mulligan.web.api import (
     admin,
+    alerts,
     batches,
     dead_letters,
     enqueue,
@@ -33,7 +34,21 @@ from mulligan.web.api import (
 from mulligan.web.route import collect
 
 MINE = (
-    *(admin, batches, dead_letters, enqueue, failures, jobs, limits, moves, pauses, policies, redrives, schedules),
+    *(
+        admin,
+        alerts,
+        batches,
+        dead_letters,
+        enqueue,
+        failures,
+        jobs,
+        limits,
+        moves,
+        pauses,
+        policies,
+        redrives,
+        schedules,
+    ),
     *(services, statistics),
 )
 ROUTES = collect([*(module.routes for module in MINE), system.routes, system.ids])
@@ -467,6 +482,25 @@ def _schedulers(world: World) -> None:
 def _doctor(world: World) -> None:
     found = ok(world.admin.get("doctor"))
     assert "store.reachable" in [finding["code"] for finding in found["findings"]]
+
+
+@drives("alerts", "set_alert", "silence_alert", "unsilence_alert")
+def _alerts(world: World) -> None:
+    board = ok(world.admin.get("alerts"))
+    # No worker has ever evaluated them: the doctor looks.
+    assert (board["is_stale"], board["evaluated_by"]) == (True, None)
+    assert "workers.alive" in [alert["check"] for alert in board["alerts"] if alert["state"] == "firing"]
+    terms = {"check": "jobs.waiting", "threshold": "5m", "after": 0, "reason": "we promise ten minutes"}
+    rule = ok(world.admin.put("alerts", json=terms))
+    assert (rule["threshold"], rule["unit"], rule["after"], rule["is_edited"]) == (300.0, "seconds", 0.0, True)
+    assert rule["edited_by"]
+    silenced = ok(world.admin.post("alerts/jobs.waiting/silence", json={"duration": "2h", "reason": "import"}))
+    assert (silenced["is_silenced"], silenced["silenced_because"]) == (True, "import")
+    assert not ok(world.admin.post("alerts/jobs.waiting/unsilence"))["is_silenced"]
+    assert not ok(world.admin.put("alerts", json={"check": "jobs.waiting"}))["is_edited"]
+    refused(world.admin.put("alerts", json={"check": "jobs.dept", "is_on": False}), 404, "UNKNOWN_CHECK")
+    refused(world.admin.put("alerts", json={"check": "jobs.depth", "threshold": 0}), 400, "VALIDATION_ERROR")
+    refused(world.admin.post("alerts/jobs.dept/silence"), 404, "UNKNOWN_CHECK")
 
 
 @drives("healthz", "readyz")

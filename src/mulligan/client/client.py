@@ -18,6 +18,7 @@ from mulligan.console.dead_letters import ExportedJob, Purge
 from mulligan.console.results import result_of
 from mulligan.errors import BatchExpired, IllegalMove
 from mulligan.explain import Explanation
+from mulligan.records.alert import AlertBoard, AlertRule
 from mulligan.records.batch import BatchState
 from mulligan.records.counts import Counts
 from mulligan.records.delivery import Delivery
@@ -621,6 +622,55 @@ class Client:
         """Return the workers that the store knows."""
         found = self._server.get("/admin/workers/status")["workers"]
         return [record_of(WorkerRecord, worker) for worker in found]
+
+    # Alerts
+
+    def alerts(self) -> AlertBoard:
+        """Return all alerts, firing ones first, and their rules."""
+        return record_of(AlertBoard, self._server.get("/alerts"), _is_notified=False)
+
+    def set_alert(
+        self,
+        check: str,
+        *,
+        threshold: Duration | None = None,
+        level: str | None = None,
+        after: Duration | None = None,
+        resolve_after: Duration | None = None,
+        is_on: bool | None = None,
+        actor: str | None = None,  # noqa: ARG002
+        reason: str | None = None,
+        request_id: str | None = None,
+    ) -> AlertRule:
+        """Set the terms of an alert rule. They replace all that were set before."""
+        body = {"check": check, "level": level, "is_on": is_on, "reason": reason, "threshold": threshold}
+        body |= {"after": after, "resolve_after": resolve_after}
+        return record_of(AlertRule, self._server.change("PUT", "/alerts", body, request_id=request_id, name=check))
+
+    def silence_alert(
+        self,
+        check: str,
+        duration: Duration | None = None,
+        *,
+        actor: str | None = None,  # noqa: ARG002
+        reason: str | None = None,
+        request_id: str | None = None,
+    ) -> AlertRule:
+        """Do not notify of an alert for a time."""
+        body = {"duration": None if duration is None else parse(duration), "reason": reason}
+        path = f"/alerts/{_part(check)}/silence"
+        return record_of(AlertRule, self._server.change("POST", path, body, request_id=request_id, name=check))
+
+    def unsilence_alert(
+        self,
+        check: str,
+        *,
+        actor: str | None = None,  # noqa: ARG002
+        request_id: str | None = None,
+    ) -> AlertRule:
+        """End the silence of an alert."""
+        path = f"/alerts/{_part(check)}/unsilence"
+        return record_of(AlertRule, self._server.change("POST", path, request_id=request_id, name=check))
 
     # Subscriptions and deliveries
 

@@ -2,25 +2,29 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from mulligan.failure.redact import first_line
+from mulligan.lifecycle import ALERT_FIRED
 from mulligan.notify.content import Content, Entry, Tone
 from mulligan.notify.matching import RESOLVED
 from mulligan.notify.subscription import Bulletin
 from mulligan.notify.templates import (
     MOST_LISTED,
+    AlertChange,
     BreakerChange,
     FailedJob,
     GroupSummary,
     SettledBatch,
+    alert_changed,
     batch_settled,
     breaker_changed,
     failure_digest,
     first_failure,
     group_resolved,
 )
+from mulligan.records.alert_rules import THRESHOLDS, check_named, describe_value
 
 EventDocument = Mapping[str, Any]
 FAILED = "job.failed"
@@ -50,6 +54,8 @@ def _write_one(event: EventDocument) -> Content:
             return batch_settled(_to_batch(event, data))
         case "service.opened" | "service.closed":
             return breaker_changed(_to_breaker(event, data))
+        case "alert.fired" | "alert.resolved":
+            return alert_changed(_to_alert(event, data))
         case _ if event["type"] == RESOLVED:
             return group_resolved(_to_group(event, seen=event["number"]))
     return Content(
@@ -120,10 +126,26 @@ def _to_breaker(event: EventDocument, data: EventDocument) -> BreakerChange:
     )
 
 
+def _to_alert(event: EventDocument, data: EventDocument) -> AlertChange:
+    threshold = THRESHOLDS.get(check_named(str(data["name"])))
+    unit = threshold.unit if threshold else None
+    name = f"{data['name']}, {data['subject']}" if data.get("subject") else str(data["name"])
+    return AlertChange(
+        name=name,
+        is_firing=event["type"] == ALERT_FIRED,
+        summary=first_line(str(data.get("found") or name), 200),
+        value=describe_value(data.get("value"), unit),
+        threshold=describe_value(data.get("threshold"), unit),
+        since=datetime.fromisoformat(data["since"]),
+        remedy=str(data.get("remedy") or ""),
+        lasted=timedelta(seconds=data["seconds"]) if "seconds" in data else None,
+    )
+
+
 def _to_entry(event: EventDocument) -> Entry:
     data = event.get("data") or {}
     note = f"{_at(event):%Y-%m-%d %H:%M:%S} UTC"
-    detail = str(event.get("message") or data.get("error") or data.get("reason") or "")
+    detail = str(event.get("message") or data.get("error") or data.get("found") or data.get("reason") or "")
     path = f"jobs/{event['job']}" if event.get("job") else ""
     title = "Resolved" if event["type"] == RESOLVED else str(event["type"])
     return Entry(f"{title}: {_subject(event)}", first_line(detail), note, path)

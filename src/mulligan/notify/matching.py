@@ -9,10 +9,12 @@ from typing import Any
 
 from mulligan.explain.context import hide_in_event
 from mulligan.failure.redact import first_line
+from mulligan.lifecycle import ALERT_EVENTS
 from mulligan.records.delivery import DeliveryState, DigestPlan, Incident, NewDelivery, NotifyKeys, NotifyPlan
 from mulligan.records.delivery import NotifyState as State
 from mulligan.records.document import to_json
 from mulligan.records.event import Event
+from mulligan.records.finding import Check
 from mulligan.records.subscription import (
     DEFAULT_DIGEST,
     DELIVER_KIND,
@@ -90,8 +92,16 @@ def match(
 
 
 def can_notify(event: Event) -> bool:
-    """False for the engine's own jobs and services: a mail about a mail that failed would fail too, and so on."""
+    """False for the engine's own jobs and services: a mail about a mail that failed would fail too, and so on. And for
+    an alert that is silenced."""
+    if event.type in ALERT_EVENTS:
+        return not event.data.get("silenced") and not _is_of_deliveries(event)
     return event.kind not in BUILT_IN_KINDS and not event.service.startswith(SERVICE_PREFIX)
+
+
+def _is_of_deliveries(event: Event) -> bool:
+    is_theirs = str(event.data.get("subject", "")).startswith(SERVICE_PREFIX)
+    return is_theirs or event.data.get("name") == Check.DELIVERIES
 
 
 def _fits(subscription: SubscriptionRecord, event: Event, tags: Sequence[str]) -> bool:
@@ -244,7 +254,8 @@ def _new_incident(incident: str, notification: Notification) -> Incident:
 
 
 def title_of(event: Event) -> str:
-    return first_line(str(event.data.get("error") or event.data.get("message") or event.code or event.type), 200)
+    said = (event.data.get(name) for name in ("error", "message", "found"))
+    return first_line(str(next(filter(None, said), None) or event.code or event.type), 200)
 
 
 def open_digest(digest: DigestPlan, first: timedelta, now: datetime) -> DigestPlan:

@@ -16,6 +16,7 @@ from mulligan.failure.redact import storable
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
 from mulligan.records.admission import Admission, AdmissionRequest, EndedRequest, NewAuditEntry
+from mulligan.records.alert import AlertBook, AlertTerms, Evaluation, StoredRule
 from mulligan.records.audit import AuditEntry
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.counts import Counts
@@ -35,7 +36,7 @@ from mulligan.records.delivery import (
 from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.event import Cursor, Event, EventFilter, EventPage
 from mulligan.records.failure_group import FailureGroup, GroupDecision, GroupState, NameCount
-from mulligan.records.finding import Finding, Limits
+from mulligan.records.finding import Check, Finding, Limits
 from mulligan.records.folded import Folded
 from mulligan.records.hook import IncomingHook
 from mulligan.records.job import Fence, Job, JobFilter, Lease, NewJob, Page
@@ -47,9 +48,10 @@ from mulligan.records.progress import Progress
 from mulligan.records.redrive import Match, Redrive
 from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.records.statistics import ProjectionStatus, Statistic
+from mulligan.records.statistics import ProjectionStatus, RecentCount, Statistic
 from mulligan.records.subscription import NewSubscription, SubscriptionRecord
 from mulligan.service.records import Demand, Family, ServiceRecord, ServiceRequest
+from mulligan.store.alerts import AlertOperations
 from mulligan.store.api_keys import ApiKeyOperations
 from mulligan.store.beat import BeatOperations
 from mulligan.store.built_in import BuiltInProjection
@@ -203,6 +205,7 @@ class Store:
         self._groups, self._statistics = GroupOperations(), StatisticOperations()
         self._built_in = BuiltInProjection(self._events, self._groups, self._statistics)
         self._subscriptions, self._hooks = SubscriptionOperations(), HookOperations()
+        self._alerts = AlertOperations()
         self._deliveries = DeliveryOperations(parts.enqueue, self._events)
 
     def migrate(self) -> list[str]:
@@ -889,6 +892,10 @@ class Store:
         """Return the statistics of minutes, hours or days, the newest first."""
         return self._read(self._statistics.read, span, since, until, wanted, limit)
 
+    def recent_counts(self, recent: datetime, *, since: datetime) -> list[RecentCount]:
+        """Count outcomes from `recent` on, and from `since` up to then, by kind and code."""
+        return self._read(self._statistics.recent, recent, since)
+
     def prune_groups(self, *, before: datetime, limit: int) -> int:
         """Delete groups that were not seen since. Return how many."""
         return self._write(self._groups.prune, before, limit)
@@ -1140,6 +1147,61 @@ class Store:
     def note_hook_call(self, hook: str) -> None:
         """Record the time of a call with a valid signature."""
         self._write(self._hooks.note_call, hook)
+
+    # Alerts
+
+    def alert_book(self) -> AlertBook:
+        """Return the rules that differ from their defaults, the states of alerts, and who evaluated them when."""
+        return self._read(self._alerts.read)
+
+    def alert_rules(self) -> dict[Check, StoredRule]:
+        return self._read(self._alerts.rules)
+
+    def write_alerts(
+        self,
+        book: AlertBook,
+        done: Evaluation,
+        *,
+        worker: str,
+        in_code: Mapping[Check, AlertTerms] | None = None,
+    ) -> bool:
+        """Store an evaluation that began from this book, with its events and the rules of the code. Return False if
+        another process has evaluated meanwhile."""
+        return self._write(self._alerts.write, book, done, in_code, worker)
+
+    def set_alert_rule(
+        self,
+        check: Check,
+        terms: AlertTerms,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[StoredRule] | None = None,
+    ) -> StoredRule:
+        """Replace the terms of a rule that a person set before."""
+        signed = {"actor": actor, "reason": reason}
+        return self._write_once(once, self._alerts.set_rule, check, terms, signed, audit)
+
+    def silence_alert(
+        self,
+        check: Check,
+        duration: timedelta | None,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[StoredRule] | None = None,
+    ) -> StoredRule:
+        """Do not notify of this alert for a time; without a duration, until that is ended."""
+        signed = {"actor": actor, "reason": reason}
+        return self._write_once(once, self._alerts.silence, check, duration, signed, audit)
+
+    def unsilence_alert(
+        self, check: Check, *, audit: Sequence[NewAuditEntry] = (), once: Once[StoredRule] | None = None
+    ) -> StoredRule:
+        """End the silence of an alert."""
+        return self._write_once(once, self._alerts.unsilence, check, audit)
 
     # Requests with an id of the caller
 
