@@ -1,4 +1,5 @@
--- Code of earlier schemas goes on working with this: it evaluates no alerts.
+-- Code of earlier schemas goes on working with this: it evaluates no alerts, and
+-- leaves the ranks of failure groups as they are.
 
 -- What differs from the defaults of a rule.
 CREATE TABLE mulligan_alert_rules (
@@ -42,3 +43,12 @@ CREATE TABLE mulligan_alert_evaluation (
     worker  text
 );
 INSERT INTO mulligan_alert_evaluation (version) VALUES (0);
+
+-- The order of groups by impact, which is the same at any time.
+ALTER TABLE mulligan_groups ADD COLUMN rank double precision NOT NULL DEFAULT 0;
+UPDATE mulligan_groups
+SET rank = last_seen_at / 86400000000.0
+    + ln(greatest(heat * (1 + ln(greatest(owners, 1)) / ln(2)), 1e-9)) / ln(2);
+CREATE INDEX mulligan_groups_rank ON mulligan_groups (scope, rank);
+CREATE INDEX mulligan_groups_first ON mulligan_groups (scope, first_seen_at);
+CREATE INDEX mulligan_groups_failures ON mulligan_groups (scope, failures);
