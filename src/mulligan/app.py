@@ -1433,6 +1433,7 @@ class App:
         for_owner: bool = False,
         is_audited: bool = False,
         actor: str | None = None,
+        request_id: str | None = None,
     ) -> CreatedSubscription:
         """Store a subscription: from now on, matching events are told by mail or webhook.
 
@@ -1467,6 +1468,7 @@ class App:
             for_owner=for_owner,
             is_audited=is_audited,
             actor=actor,
+            request_id=request_id,
         )
 
     def subscriptions(
@@ -1480,13 +1482,21 @@ class App:
         return self.wiring.subscriptions.find(subscription, owner=owner)
 
     def unsubscribe(
-        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> SubscriptionRecord:
         """Remove a subscription. What was not sent yet is skipped; the log of its deliveries stays.
 
         Raises SubscriptionNotFound, and SubscriptionNotAllowed for one in the code of an app: disable it instead.
         """
-        return self.wiring.subscriptions.remove(subscription, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.subscriptions.remove(
+            subscription, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id
+        )
 
     def disable_subscription(
         self,
@@ -1496,35 +1506,60 @@ class App:
         reason: str | None = None,
         is_audited: bool = False,
         actor: str | None = None,
+        request_id: str | None = None,
     ) -> SubscriptionRecord:
         """Stop telling a subscription; what was not sent yet is skipped. Raises SubscriptionNotFound."""
         return self.wiring.subscriptions.disable(
-            subscription, owner=owner, reason=reason, is_audited=is_audited, actor=actor
+            subscription, owner=owner, reason=reason, is_audited=is_audited, actor=actor, request_id=request_id
         )
 
     def enable_subscription(
-        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> SubscriptionRecord:
         """Tell a disabled subscription again, from now on. Raises SubscriptionNotFound."""
-        return self.wiring.subscriptions.enable(subscription, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.subscriptions.enable(
+            subscription, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id
+        )
 
     def rotate_secret(
-        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> CreatedSubscription:
         """Give a webhook a new secret, which is in the answer. For a day, the previous one signs as well.
 
         Raises SubscriptionNotFound, and SubscriptionNotAllowed for mails.
         """
-        return self.wiring.subscriptions.rotate(subscription, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.subscriptions.rotate(
+            subscription, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id
+        )
 
     def test_subscription(
-        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> Delivery:
         """Send a sample to the recipient of a subscription, by a worker. `app.delivery(id)` shows what came of it.
 
         Raises SubscriptionNotFound, and SubscriptionNotAllowed if a function of the code finds the recipient.
         """
-        return self.wiring.subscriptions.test(subscription, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.subscriptions.test(
+            subscription, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id
+        )
 
     def deliveries(
         self,
@@ -1559,13 +1594,21 @@ class App:
         return self.wiring.deliveries.find(delivery, owner=owner)
 
     def redeliver(
-        self, delivery: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        delivery: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> Delivery:
         """Send the same body under the same id again. One that is pending or told in a digest does not change.
 
         Raises DeliveryNotFound.
         """
-        return self.wiring.deliveries.redeliver(delivery, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.deliveries.redeliver(
+            delivery, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id
+        )
 
     def create_hook(
         self,
@@ -1577,6 +1620,7 @@ class App:
         within: Collection[Scope] | None = None,
         is_audited: bool = False,
         actor: str | None = None,
+        request_id: str | None = None,
     ) -> CreatedHook:
         """Create an incoming hook: a signed call of `POST /hooks/{id}` retries the failed jobs of a group or a batch.
 
@@ -1588,7 +1632,14 @@ class App:
         BadSubscriptionOption, BatchNotFound, HookExists, TooManyHooks, or SubscriptionNotAllowed.
         """
         return self.wiring.incoming.create(
-            name, group=group, batch=batch, owner=owner, within=within, is_audited=is_audited, actor=actor
+            name,
+            group=group,
+            batch=batch,
+            owner=owner,
+            within=within,
+            is_audited=is_audited,
+            actor=actor,
+            request_id=request_id,
         )
 
     def incoming_hooks(
@@ -1598,10 +1649,16 @@ class App:
         return self.wiring.incoming.list_all(owner=owner, limit=limit, cursor=cursor)
 
     def remove_hook(
-        self, hook: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        hook: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> IncomingHook:
         """Remove an incoming hook. Raises HookNotFound."""
-        return self.wiring.incoming.remove(hook, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.incoming.remove(hook, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id)
 
     def receive_hook(self, hook: str, headers: Mapping[str, str], body: bytes, *, ip: str | None = None) -> Redrive:
         """Carry out a call of an incoming hook, for web applications that receive it themselves.

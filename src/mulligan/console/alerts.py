@@ -151,7 +151,7 @@ class Alerts:
         self, check: str, *, actor: str | None = None, is_audited: bool = False, request_id: str | None = None
     ) -> AlertRule:
         code = check_named(check)
-        once: Once[StoredRule] | None = to_once(request_id, "unsilence alert", RULE, check=check)
+        once: Once[StoredRule] | None = to_once(request_id, "unsilence alert", RULE, check=check, actor=actor)
         audit = self._audit("unsilence alert", check, actor, is_audited=is_audited)
         return self.rules.show(self.store().unsilence_alert(code, audit=audit, once=once))
 

@@ -966,12 +966,17 @@ class Store:
     # Notifications
 
     def create_subscription(
-        self, new: NewSubscription, *, cursor: str, audit: Sequence[NewAuditEntry] = ()
+        self,
+        new: NewSubscription,
+        *,
+        cursor: str,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[SubscriptionRecord] | None = None,
     ) -> SubscriptionRecord:
         """Store a subscription. It is told of events that come later. Raises `SubscriptionExists` or
         `TooManySubscriptions`."""
         position = self.last_position()
-        return self._write(self._subscriptions.create, new, audit, cursor, position)
+        return self._write_once(once, self._subscriptions.create, new, audit, cursor, position)
 
     def declare_subscription(self, new: NewSubscription, *, cursor: str) -> SubscriptionRecord:
         """Store a subscription of the code, or its new definition. Its secrets, and whether it is disabled, stay."""
@@ -999,10 +1004,16 @@ class Store:
         return self._read(self._subscriptions.get, storable(subscription), owner)
 
     def rotate_secret(
-        self, subscription: str, secret: str, *, owner: str | None = None, audit: Sequence[NewAuditEntry] = ()
+        self,
+        subscription: str,
+        secret: str,
+        *,
+        owner: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[SubscriptionRecord] | None = None,
     ) -> SubscriptionRecord:
         """Sign by this secret, and for a day by the previous one too. Raises `SubscriptionNotFound`."""
-        return self._write(self._subscriptions.rotate, storable(subscription), owner, secret, audit)
+        return self._write_once(once, self._subscriptions.rotate, storable(subscription), owner, secret, audit)
 
     def disable_subscription(
         self,
@@ -1011,19 +1022,30 @@ class Store:
         *,
         owner: str | None = None,
         audit: Sequence[NewAuditEntry] = (),
+        once: Once[SubscriptionRecord] | None = None,
     ) -> SubscriptionRecord:
-        return self._write(self._subscriptions.disable, storable(subscription), owner, because, audit)
+        return self._write_once(once, self._subscriptions.disable, storable(subscription), owner, because, audit)
 
     def enable_subscription(
-        self, subscription: str, *, owner: str | None = None, audit: Sequence[NewAuditEntry] = ()
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[SubscriptionRecord] | None = None,
     ) -> SubscriptionRecord:
-        return self._write(self._subscriptions.enable, storable(subscription), owner, audit)
+        return self._write_once(once, self._subscriptions.enable, storable(subscription), owner, audit)
 
     def remove_subscription(
-        self, subscription: str, *, owner: str | None = None, audit: Sequence[NewAuditEntry] = ()
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[SubscriptionRecord] | None = None,
     ) -> SubscriptionRecord:
         """Delete it. What was not sent yet is skipped; the log of its deliveries stays."""
-        return self._write(self._subscriptions.remove, storable(subscription), owner, audit)
+        return self._write_once(once, self._subscriptions.remove, storable(subscription), owner, audit)
 
     def notify(self, step: NotifyStep) -> NotifyPlan | None:
         """Move the cursor and store what is told, with the jobs that send it. None if another process was faster."""
@@ -1108,15 +1130,23 @@ class Store:
         *,
         owner: str | None = None,
         audit: Sequence[NewAuditEntry] = (),
+        once: Once[Delivery] | None = None,
     ) -> Delivery:
         """Send the same body under the same id again. One that is pending or in a digest does not change."""
-        again = self._write(self._deliveries.redeliver, storable(delivery), owner, make, audit)
+        again = self._write_once(once, self._deliveries.redeliver, storable(delivery), owner, make, audit)
         self._hint()
         return again
 
-    def send_test(self, new: NewDelivery, job: NewJob, *, audit: Sequence[NewAuditEntry] = ()) -> Delivery:
+    def send_test(
+        self,
+        new: NewDelivery,
+        job: NewJob,
+        *,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[Delivery] | None = None,
+    ) -> Delivery:
         """Store a delivery that no event caused, with its job."""
-        sent = self._write(self._deliveries.send_test, new, job, audit)
+        sent = self._write_once(once, self._deliveries.send_test, new, job, audit)
         self._hint()
         return sent
 
@@ -1130,9 +1160,15 @@ class Store:
         """Count the failed and the skipped deliveries of the last day by channel, with one of the reasons."""
         return self._read(self._deliveries.count_undelivered)
 
-    def create_hook(self, values: dict[str, Any], *, audit: Sequence[NewAuditEntry] = ()) -> IncomingHook:
+    def create_hook(
+        self,
+        values: dict[str, Any],
+        *,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[IncomingHook] | None = None,
+    ) -> IncomingHook:
         """Store an incoming hook. Raises `HookExists` or `TooManyHooks`."""
-        return self._write(self._hooks.create, values, audit)
+        return self._write_once(once, self._hooks.create, values, audit)
 
     def hooks(self, *, owner: str | None = None, limit: int = 50, cursor: str | None = None) -> list[IncomingHook]:
         """Return incoming hooks by id. `cursor` is the last id seen."""
@@ -1141,8 +1177,15 @@ class Store:
     def hook(self, hook: str) -> IncomingHook | None:
         return self._read(self._hooks.find, storable(hook))
 
-    def remove_hook(self, hook: str, *, owner: str | None = None, audit: Sequence[NewAuditEntry] = ()) -> IncomingHook:
-        return self._write(self._hooks.remove, storable(hook), owner, audit)
+    def remove_hook(
+        self,
+        hook: str,
+        *,
+        owner: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[IncomingHook] | None = None,
+    ) -> IncomingHook:
+        return self._write_once(once, self._hooks.remove, storable(hook), owner, audit)
 
     def note_hook_call(self, hook: str) -> None:
         """Record the time of a call with a valid signature."""
@@ -1213,10 +1256,14 @@ class Store:
         """
         if once is None:
             return work()
-        if answers := self._read(find_answer, once):
+        if answers := self.find_answers(once):
             return answers[0]
         answer = work()
         return self._write_once(once, lambda _: answer)
+
+    def find_answers(self, once: Once[T] | None) -> list[T]:
+        """Return the answer of the first time, if there was one."""
+        return [] if once is None else self._read(find_answer, once)
 
     def prune_requests(self, *, before: datetime, limit: int) -> int:
         """Forget requests that were carried out before this time. Return how many."""
