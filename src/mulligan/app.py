@@ -27,9 +27,11 @@ from mulligan.failure.redact import Secret, redact
 from mulligan.failure.rule import AnyRule
 from mulligan.lifecycle import Move
 from mulligan.notify.subscription import Subscription
+from mulligan.policies.alert import Alert
 from mulligan.policies.owner import Owner
 from mulligan.policies.queue import Queue
 from mulligan.policies.unknown_names import Names
+from mulligan.records.alert import AlertBoard, AlertRule
 from mulligan.records.audit import AuditEntry
 from mulligan.records.batch import BatchState
 from mulligan.records.counts import Counts
@@ -89,6 +91,7 @@ class App:
     `queues`    `Queue(…)` values: which queues are fair, and how many of their jobs may run at once
     `owners`    `Owner(…)` values: weight, concurrency, submit rate, unfinished jobs and retry budget of owners
     `subscriptions` `Subscription(…)` values: who is told about which events, by mail or webhook
+    `alerts`    `Alert(…)` values: terms of alert rules that differ from the defaults
     `lifespan`  a context manager that a worker enters before its first job; tasks find its value in
                 `attempt().resources`
     `version`   the release of your code, kept with each attempt
@@ -125,6 +128,7 @@ class App:
         queues: Iterable[Queue] = (),
         owners: Iterable[Owner] = (),
         subscriptions: Iterable[Subscription] = (),
+        alerts: Iterable[Alert] = (),
         lifespan: Callable[..., Any] | None = None,
         version: str | None = None,
         redact: Iterable[Secret] = (),
@@ -144,6 +148,7 @@ class App:
             queues=queues,
             owners=owners,
             subscriptions=subscriptions,
+            alerts=alerts,
             lifespan=lifespan,
             version=version,
         )
@@ -1284,6 +1289,75 @@ class App:
         """
         return self.wiring.doctor.check_components(limits)
 
+    def alerts(self) -> AlertBoard:
+        """Return all alerts, firing ones first, and their rules.
+
+            for alert in app.alerts().firing:
+                print(alert.check, alert.since, alert.found)
+
+        Workers evaluate them by the duty `alert`. If none does (`is_stale`), the doctor examines the store now.
+        """
+        return self.wiring.alerts.read()
+
+    def set_alert(
+        self,
+        check: str,
+        *,
+        threshold: Duration | None = None,
+        level: str | None = None,
+        after: Duration | None = None,
+        resolve_after: Duration | None = None,
+        is_on: bool | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        is_audited: bool = False,
+        request_id: str | None = None,
+    ) -> AlertRule:
+        """Set the terms of an alert rule in all workers, and return the rule.
+
+            app.set_alert("jobs.depth", threshold=5_000, after="10m", actor="ann")
+
+        The terms are those of `Alert(…)`. They replace all that were set before: what is not given is as in the code,
+        or as by default. `mulligan doctor` goes by the same thresholds. With `is_audited`, the caller has recorded the
+        change. Raises UnknownCheck or BadAlertTerm.
+        """
+        return self.wiring.alerts.set_rule(
+            check,
+            threshold=threshold,
+            level=level,
+            after=after,
+            resolve_after=resolve_after,
+            is_on=is_on,
+            actor=actor,
+            reason=reason,
+            is_audited=is_audited,
+            request_id=request_id,
+        )
+
+    def silence_alert(
+        self,
+        check: str,
+        duration: Duration | None = None,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+        is_audited: bool = False,
+        request_id: str | None = None,
+    ) -> AlertRule:
+        """Do not notify of an alert for a time; without a duration, until `unsilence_alert`. It is shown as before.
+
+        If it still fires when the silence ends, it is notified then. Raises UnknownCheck.
+        """
+        return self.wiring.alerts.silence(
+            check, duration, actor=actor, reason=reason, is_audited=is_audited, request_id=request_id
+        )
+
+    def unsilence_alert(
+        self, check: str, *, actor: str | None = None, is_audited: bool = False, request_id: str | None = None
+    ) -> AlertRule:
+        """End the silence of an alert. Raises UnknownCheck."""
+        return self.wiring.alerts.unsilence(check, actor=actor, is_audited=is_audited, request_id=request_id)
+
     def policies_in_force(self, kind: str | None = None, *, of_owner: str = "") -> PoliciesInForce:
         """Return the retry policy of each task, or of one: code and policies file, for the jobs of one owner.
 
@@ -1382,6 +1456,7 @@ class App:
         for_owner: bool = False,
         is_audited: bool = False,
         actor: str | None = None,
+        request_id: str | None = None,
     ) -> CreatedSubscription:
         """Store a subscription: from now on, matching events are told by mail or webhook.
 
@@ -1416,6 +1491,7 @@ class App:
             for_owner=for_owner,
             is_audited=is_audited,
             actor=actor,
+            request_id=request_id,
         )
 
     def subscriptions(
@@ -1429,13 +1505,21 @@ class App:
         return self.wiring.subscriptions.find(subscription, owner=owner)
 
     def unsubscribe(
-        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> SubscriptionRecord:
         """Remove a subscription. What was not sent yet is skipped; the log of its deliveries stays.
 
         Raises SubscriptionNotFound, and SubscriptionNotAllowed for one in the code of an app: disable it instead.
         """
-        return self.wiring.subscriptions.remove(subscription, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.subscriptions.remove(
+            subscription, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id
+        )
 
     def disable_subscription(
         self,
@@ -1445,35 +1529,60 @@ class App:
         reason: str | None = None,
         is_audited: bool = False,
         actor: str | None = None,
+        request_id: str | None = None,
     ) -> SubscriptionRecord:
         """Stop telling a subscription; what was not sent yet is skipped. Raises SubscriptionNotFound."""
         return self.wiring.subscriptions.disable(
-            subscription, owner=owner, reason=reason, is_audited=is_audited, actor=actor
+            subscription, owner=owner, reason=reason, is_audited=is_audited, actor=actor, request_id=request_id
         )
 
     def enable_subscription(
-        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> SubscriptionRecord:
         """Tell a disabled subscription again, from now on. Raises SubscriptionNotFound."""
-        return self.wiring.subscriptions.enable(subscription, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.subscriptions.enable(
+            subscription, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id
+        )
 
     def rotate_secret(
-        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> CreatedSubscription:
         """Give a webhook a new secret, which is in the answer. For a day, the previous one signs as well.
 
         Raises SubscriptionNotFound, and SubscriptionNotAllowed for mails.
         """
-        return self.wiring.subscriptions.rotate(subscription, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.subscriptions.rotate(
+            subscription, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id
+        )
 
     def test_subscription(
-        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> Delivery:
         """Send a sample to the recipient of a subscription, by a worker. `app.delivery(id)` shows what came of it.
 
         Raises SubscriptionNotFound, and SubscriptionNotAllowed if a function of the code finds the recipient.
         """
-        return self.wiring.subscriptions.test(subscription, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.subscriptions.test(
+            subscription, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id
+        )
 
     def deliveries(
         self,
@@ -1508,13 +1617,21 @@ class App:
         return self.wiring.deliveries.find(delivery, owner=owner)
 
     def redeliver(
-        self, delivery: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        delivery: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> Delivery:
         """Send the same body under the same id again. One that is pending or told in a digest does not change.
 
         Raises DeliveryNotFound.
         """
-        return self.wiring.deliveries.redeliver(delivery, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.deliveries.redeliver(
+            delivery, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id
+        )
 
     def create_hook(
         self,
@@ -1526,6 +1643,7 @@ class App:
         within: Collection[Scope] | None = None,
         is_audited: bool = False,
         actor: str | None = None,
+        request_id: str | None = None,
     ) -> CreatedHook:
         """Create an incoming hook: a signed call of `POST /hooks/{id}` retries the failed jobs of a group or a batch.
 
@@ -1537,7 +1655,14 @@ class App:
         BadSubscriptionOption, BatchNotFound, HookExists, TooManyHooks, or SubscriptionNotAllowed.
         """
         return self.wiring.incoming.create(
-            name, group=group, batch=batch, owner=owner, within=within, is_audited=is_audited, actor=actor
+            name,
+            group=group,
+            batch=batch,
+            owner=owner,
+            within=within,
+            is_audited=is_audited,
+            actor=actor,
+            request_id=request_id,
         )
 
     def incoming_hooks(
@@ -1547,10 +1672,16 @@ class App:
         return self.wiring.incoming.list_all(owner=owner, limit=limit, cursor=cursor)
 
     def remove_hook(
-        self, hook: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        hook: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> IncomingHook:
         """Remove an incoming hook. Raises HookNotFound."""
-        return self.wiring.incoming.remove(hook, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.incoming.remove(hook, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id)
 
     def receive_hook(self, hook: str, headers: Mapping[str, str], body: bytes, *, ip: str | None = None) -> Redrive:
         """Carry out a call of an incoming hook, for web applications that receive it themselves.

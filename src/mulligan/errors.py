@@ -10,6 +10,7 @@
     │   ├── BadBatch                a batch's name, a fraction, or its `on_settled`
     │   ├── BadSchedule             a cron expression, a time zone, or the scheduled call
     │   ├── BadSubscription         a `Subscription(…)` of the code that cannot work
+    │   ├── BadAlert                an `Alert(…)` of the code that cannot work
     │   ├── BadHook                 a hook that returns no context manager
     │   └── NoKeys                  the server may not listen beyond this machine: there is no key
     ├── Refused                     the job was not accepted; nothing was stored
@@ -23,6 +24,7 @@
     │   └── BadConnection           the value of connection= cannot carry the job
     ├── BadArgument                 a value that the call does not accept
     │   ├── BadFilter               a field of a `JobFilter` with an invalid value
+    │   ├── BadAlertTerm            a term of an alert rule that cannot work
     │   └── BadSubscriptionOption   an option of a subscription or a hook that cannot work
     ├── BadDuration                 not a duration; also a ValueError
     ├── BadRate                     not a rate; also a ValueError
@@ -48,6 +50,7 @@
     ├── HookCalledTooOften          `retry_after` is the time to wait
     ├── HookRefused                 a call of a hook has no valid signature, or is too old
     ├── UnknownDuty
+    ├── UnknownCheck                the doctor has no check with this code
     ├── UnknownSchedule
     ├── UnknownService
     ├── UnknownQueue
@@ -154,6 +157,10 @@ class BadTask(ConfigurationError):
 
 class BadSubscription(ConfigurationError):
     """A `Subscription(…)` of the code that cannot work."""
+
+
+class BadAlert(ConfigurationError):
+    """An `Alert(…)` of the code that cannot work."""
 
 
 class BadSchedule(ConfigurationError):
@@ -283,6 +290,12 @@ class BadSubscriptionOption(BadArgument):
     def __init__(self, name: str, problem: str) -> None:
         ValueError.__init__(self, problem)
         self.name = name
+
+
+class BadAlertTerm(BadArgument):
+    def __init__(self, check: str, problem: str) -> None:
+        ValueError.__init__(self, f"alert {check}: {problem}")
+        self.name = "check"
 
 
 class BadRate(MulliganError, ValueError):
@@ -444,6 +457,10 @@ class _UnknownName(MulliganError):
 
 class UnknownDuty(_UnknownName):
     what = "duty"
+
+
+class UnknownCheck(_UnknownName):
+    what = "check"
 
 
 class UnknownSchedule(_UnknownName):

@@ -89,6 +89,9 @@ class Settings:
     duty_notify_limit: int = 500
     duty_digest_interval: timedelta = timedelta(seconds=5)
     duty_digest_limit: int = 100
+    duty_alert_interval: timedelta = timedelta(seconds=15)
+    # A run is one evaluation, whatever the limit.
+    duty_alert_limit: int = 1
     duty_prune_interval: timedelta = timedelta(seconds=10)
     duty_prune_limit: int = 500
     retention_succeeded: timedelta | None = timedelta(days=7)
@@ -312,6 +315,8 @@ READERS: dict[str, Reader] = {
     "duty_redrive_limit": _number(1, 1_000),
     "duty_project_interval_sec": _duration("s", "0.1s", "1d"),
     "duty_project_limit": _number(1, 10_000),
+    "duty_alert_interval_sec": _duration("s", "100ms", "1h"),
+    "duty_alert_limit": _number(1, 1),
     "duty_prune_interval_sec": _duration("s", "1s", "1d"),
     "duty_prune_limit": _number(1, 10_000),
     # At least an hour: a client that repeats an enqueue must find its job, not store it again.

@@ -27,6 +27,7 @@ from mulligan.errors import (
     RedriveNotFound,
     RequestMismatch,
     ServerError,
+    UnknownCheck,
     UnknownQueue,
     UnknownService,
 )
@@ -69,6 +70,19 @@ def test_metrics_of_the_server(client: Client, shop: App) -> None:
     assert "\n# TYPE jobs_active gauge\n" in client.metrics(prefix="")
     with pytest.raises(BadArgument):
         client.metrics(prefix="a b")
+
+
+def test_alerts_are_read_set_and_silenced(client: Client) -> None:
+    board = client.alerts()
+    assert board.is_stale
+    assert "workers.alive" in [alert.check for alert in board.alerts]
+    rule = client.set_alert("jobs.depth", threshold=5_000, after="10m", reason="large imports")
+    assert (rule.threshold, rule.after.total_seconds(), rule.is_edited) == (5_000, 600, True)
+    assert client.silence_alert("jobs.depth", "1h").silenced_until is not None
+    assert not client.unsilence_alert("jobs.depth").is_silenced
+    assert not client.set_alert("jobs.depth").is_edited
+    with pytest.raises(UnknownCheck, match=r"did you mean 'jobs\.depth'"):
+        client.silence_alert("jobs.dept")
 
 
 def test_records_are_those_of_the_app(client: Client, shop: App) -> None:

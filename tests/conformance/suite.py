@@ -17,6 +17,7 @@ values to set to repeat it.
 
 from conformance.access import AccessRules
 from conformance.admission import AdmissionRules
+from conformance.alerts import AlertStateRules
 from conformance.batches import BatchRules
 from conformance.beat import BeatRules
 from conformance.budgets import BudgetRules
@@ -91,5 +92,6 @@ class StoreSuite(
     AccessRules,
     AdmissionRules,
     NotificationRules,
+    AlertStateRules,
 ):
     """Every rule of a store, in the order of a job's life."""

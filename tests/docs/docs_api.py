@@ -351,7 +351,7 @@ def aliases() -> str:
 
 POLICIES = (
     *("RetryPolicy", "Fixed", "Steps", "Linear", "Exponential", "Full", "Decorrelated", "Added", "Window"),
-    *("Rule", "ErrorCode", "Failure", "Verdict", "Service", "Queue", "Owner", "Subscription"),
+    *("Rule", "ErrorCode", "Failure", "Verdict", "Service", "Queue", "Owner", "Subscription", "Alert"),
 )
 
 
@@ -378,6 +378,7 @@ def policies() -> Iterator[str]:
     owners = "[Fair queues](../guides/fairness.md); [limits](../guides/limits.md)."
     yield _section(2, "Queues and owners", owners, _all("Queue Owner"))
     yield _section(2, "Subscriptions", "[Notifications](../guides/notifications.md).", _all("Subscription"))
+    yield _section(2, "Alerts", "[Alerts](../guides/alerts.md).", _all("Alert"))
 
 
 def _all(names: str) -> str:

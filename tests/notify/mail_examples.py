@@ -55,20 +55,20 @@ SEVERAL = [
 OPENED = BreakerChange(service="gateway", is_open=True, since=NOON, reason="11 of the last 20 calls failed", held=1_840)
 CLOSED = BreakerChange(service="gateway", is_open=False, since=NOON, lasted=timedelta(minutes=23), held=1_840)
 FIRED = AlertChange(
-    name="queue-age",
+    name="jobs.waiting",
     is_firing=True,
-    summary="the oldest job has waited for 14 minutes",
-    value="14m",
-    threshold="5m",
+    summary="1,204 ready jobs, the oldest ('convert') since 2026-11-18 11:46 UTC",
+    value="15m 12s",
+    threshold="15m",
     since=NOON,
-    remedy="Start more workers, or see with `mulligan doctor` what holds the jobs.",
+    remedy="run more workers, or raise --concurrency; see what they are busy with: mulligan workers",
 )
 OVER = AlertChange(
-    name="queue-age",
+    name="jobs.waiting",
     is_firing=False,
-    summary="the oldest job has waited for 14 minutes",
+    summary="1,204 ready jobs, the oldest ('convert') since 2026-11-18 11:46 UTC",
     value="2s",
-    threshold="5m",
+    threshold="15m",
     since=NOON,
     lasted=timedelta(minutes=31),
 )

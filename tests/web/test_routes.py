@@ -16,6 +16,7 @@ from mulligan.records.duty import DUTIES
 from mulligan.records.job import Job
 from mulligan.web.api import (
     admin,
+    alerts,
     batches,
     dead_letters,
     enqueue,
@@ -35,8 +36,8 @@ from mulligan.web.api import (
 from mulligan.web.route import collect
 
 MINE = (
-    *(admin, batches, dead_letters, enqueue, failures, jobs, limits, moves, pauses, policies, redrives, schedules),
-    *(metrics, services, statistics),
+    *(admin, alerts, batches, dead_letters, enqueue, failures, jobs, limits, metrics, moves, pauses, policies),
+    *(redrives, schedules, services, statistics),
 )
 ROUTES = collect([*(module.routes for module in MINE), metrics.text, system.routes, system.ids])
 
@@ -477,6 +478,25 @@ def _metrics(world: World) -> None:
     assert (text.status_code, text.headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
     assert "\n# TYPE mulligan_jobs_failed_total counter\n" in text.text
     assert "jobs_failed_total" in [metric["name"] for metric in ok(world.admin.get("metrics"))["metrics"]]
+
+
+@drives("alerts", "set_alert", "silence_alert", "unsilence_alert")
+def _alerts(world: World) -> None:
+    board = ok(world.admin.get("alerts"))
+    # No worker has ever evaluated them: the doctor looks.
+    assert (board["is_stale"], board["evaluated_by"]) == (True, None)
+    assert "workers.alive" in [alert["check"] for alert in board["alerts"] if alert["state"] == "firing"]
+    terms = {"check": "jobs.waiting", "threshold": "5m", "after": 0, "reason": "we promise ten minutes"}
+    rule = ok(world.admin.put("alerts", json=terms))
+    assert (rule["threshold"], rule["unit"], rule["after"], rule["is_edited"]) == (300.0, "seconds", 0.0, True)
+    assert rule["edited_by"]
+    silenced = ok(world.admin.post("alerts/jobs.waiting/silence", json={"duration": "2h", "reason": "import"}))
+    assert (silenced["is_silenced"], silenced["silenced_because"]) == (True, "import")
+    assert not ok(world.admin.post("alerts/jobs.waiting/unsilence"))["is_silenced"]
+    assert not ok(world.admin.put("alerts", json={"check": "jobs.waiting"}))["is_edited"]
+    refused(world.admin.put("alerts", json={"check": "jobs.dept", "is_on": False}), 404, "UNKNOWN_CHECK")
+    refused(world.admin.put("alerts", json={"check": "jobs.depth", "threshold": 0}), 400, "VALIDATION_ERROR")
+    refused(world.admin.post("alerts/jobs.dept/silence"), 404, "UNKNOWN_CHECK")
 
 
 @drives("healthz", "readyz")

@@ -123,6 +123,18 @@ class Statistic:
 
 
 @dataclass(frozen=True, slots=True)
+class RecentCount:
+    """How often an outcome came just now, or some time before. `is_retry`: at the second attempt or a later one."""
+
+    kind: str
+    outcome: str
+    code: str
+    is_retry: bool
+    is_recent: bool
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptResult:
     """How many attempts with this number ended, and how many of them succeeded."""
 

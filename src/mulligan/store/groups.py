@@ -23,7 +23,10 @@ from mulligan.records.failure_group import (
     document_json,
     has_regressed,
     impact_of,
+    is_new,
+    is_rising,
     merge,
+    rank_of,
 )
 from mulligan.records.folded import FailedIn, JobChange, JobEnd
 from mulligan.records.statistics import LAST_ATTEMPT, MINUTE, RECOVERED, UNRECOVERED, Key, Tally, add_to, new_tally
@@ -33,9 +36,9 @@ from mulligan.store.session import Session
 
 # Of one group. Further owners are counted in the row of all owners only.
 MOST_OWNER_ROWS = 10_000
-# Groups that one answer chooses from: those seen last.
-MOST_LISTED = 10_000
 MOST_OWNERS_SHOWN = 20
+# The column of each order.
+ORDERED_BY = {"impact": "rank", "last_seen": "last_seen_at", "first_seen": "first_seen_at", "failures": "failures"}
 
 _KEPT = ("id", "scope", "kind", "code", "error_class", "title", "first_seen_at", "last_seen_at", "failures", "cost")
 
@@ -152,17 +155,10 @@ class GroupOperations:
     ) -> tuple[list[FailureGroup], int | None]:
         """Return the groups of a page, and how many to skip for the next one."""
         conditions = ["true", *(f"own.{name} = :{name}" for name, value in (("kind", kind), ("code", code)) if value)]
-        values = {"scope": _scope(owner), "kind": kind, "code": code, "limit": MOST_LISTED}
-        now = session.moment()
-        found = [
-            row
-            for row in session.filtered("groups_listed", conditions, values)
-            if _state(row, now) in (states or GroupState)
-        ]
-        found.sort(key=lambda row: (-_rank(row, order, now, owner), row["id"]))
-        page = found[skip : skip + limit]
-        groups = self.find(session, [row["id"] for row in page], owner)
-        return groups, skip + limit if len(found) > skip + limit else None
+        values = {"scope": _scope(owner), "kind": kind, "code": code, "limit": limit + 1, "skip": skip}
+        values["states"] = to_json([str(state) for state in states or GroupState])
+        found = [row["id"] for row in session.filtered("groups_listed", conditions, values, order=ORDERED_BY[order])]
+        return self.find(session, found[:limit], owner), skip + limit if len(found) > limit else None
 
     def find(self, session: Session, ids: Sequence[str], owner: str | None) -> list[FailureGroup]:
         rows = session.rows("groups_whole", ids=to_json(list(ids)), scope=_scope(owner))
@@ -226,6 +222,7 @@ def _row_values(row: GroupRow, before: Record | None, owners: int) -> Record:
     if before is not None and before["decision"] == GroupState.RESOLVED and has_regressed(row, before["decided_at"]):
         regressed_at = row.last_seen_at
     values = {name: getattr(row, name) for name in (*_KEPT, "heat")}
+    values["rank"] = rank_of(row.heat, owners, row.last_seen_at)
     return values | {"document": document_json(row.document), "owners": owners, "regressed_at": regressed_at}
 
 
@@ -300,32 +297,6 @@ def _scope(owner: str | None) -> str:
     return "" if owner is None else f"/{owner}"
 
 
-def _state(row: Record, now: int) -> GroupState:
-    match row["decision"]:
-        case GroupState.RESOLVED:
-            return GroupState.RESOLVED if row["regressed_at"] is None else GroupState.REGRESSED
-        case GroupState.IGNORED if not _has_woken(row, now):
-            return GroupState.IGNORED
-    return GroupState.OPEN
-
-
-def _has_woken(row: Record, now: int) -> bool:
-    """Whether what was ignored is to be seen again: its time has come, or it has grown."""
-    until, below = row["ignored_until"], row["ignored_below"]
-    return (until is not None and until <= now) or (below is not None and row["all_failures"] >= below)
-
-
-def _rank(row: Record, order: str, now: int, owner: str | None) -> float:
-    match order:
-        case "last_seen":
-            return float(row["last_seen_at"])
-        case "first_seen":
-            return float(row["first_seen_at"])
-        case "failures":
-            return float(row["failures"])
-    return _impact(row, row["owners"], now, owner)
-
-
 def _impact(row: Record, owners: int, now: int, owner: str | None) -> float:
     return impact_of(decayed(row["heat"], max(now - row["last_seen_at"], 0)), owners if owner is None else 1)
 
@@ -333,17 +304,12 @@ def _impact(row: Record, owners: int, now: int, owner: str | None) -> float:
 def _to_group(row: Record, now: int, owner: str | None) -> FailureGroup:
     document: GroupDocument = decode_document(row["document"])
     sample = {name: value for name, value in _fields(document.sample).items() if name != "owner"}
-    decided = {
-        "decision": row["decided"],
-        "ignored_until": row["until"],
-        "ignored_below": row["below"],
-        "regressed_at": row["back_at"],
-        "all_failures": row["all_failures"],
-    }
     is_admin = owner is None
     return FailureGroup(
         **{name: row[name] for name in ("id", "title", "kind", "code", "error_class", "failures", "jobs", "failed")},
-        state=_state(decided, now),
+        state=GroupState(row["state"]),
+        is_new=is_new(row["first_seen_at"], now),
+        is_rising=is_rising(document.hours, row["first_seen_at"], now),
         impact=_impact(row, row["all_owners"], now, owner),
         first_seen_at=from_time(row["first_seen_at"]),
         last_seen_at=from_time(row["last_seen_at"]),

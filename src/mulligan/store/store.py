@@ -16,6 +16,7 @@ from mulligan.failure.redact import storable
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
 from mulligan.records.admission import Admission, AdmissionRequest, EndedRequest, NewAuditEntry
+from mulligan.records.alert import AlertBook, AlertTerms, Evaluation, StoredRule
 from mulligan.records.audit import AuditEntry
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.counts import Counts
@@ -35,7 +36,7 @@ from mulligan.records.delivery import (
 from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.event import Cursor, Event, EventFilter, EventPage
 from mulligan.records.failure_group import FailureGroup, GroupDecision, GroupState, NameCount
-from mulligan.records.finding import Finding, Limits
+from mulligan.records.finding import Check, Finding, Limits
 from mulligan.records.folded import Folded
 from mulligan.records.hook import IncomingHook
 from mulligan.records.job import Fence, Job, JobFilter, Lease, NewJob, Page
@@ -48,9 +49,10 @@ from mulligan.records.progress import Progress
 from mulligan.records.redrive import Match, Redrive
 from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleOverview, ScheduleRecord
-from mulligan.records.statistics import ProjectionStatus, Statistic, Tally
+from mulligan.records.statistics import ProjectionStatus, RecentCount, Statistic, Tally
 from mulligan.records.subscription import NewSubscription, SubscriptionRecord
 from mulligan.service.records import Demand, Family, ServiceRecord, ServiceRequest
+from mulligan.store.alerts import AlertOperations
 from mulligan.store.api_keys import ApiKeyOperations
 from mulligan.store.beat import BeatOperations
 from mulligan.store.built_in import BuiltInProjection
@@ -208,6 +210,7 @@ class Store:
         self._totals, self._depths = TotalOperations(), DepthOperations(self._counts)
         self._built_in = BuiltInProjection(self._events, self._groups, self._statistics, self._totals)
         self._subscriptions, self._hooks = SubscriptionOperations(), HookOperations()
+        self._alerts = AlertOperations()
         self._deliveries = DeliveryOperations(parts.enqueue, self._events)
 
     def migrate(self) -> list[str]:
@@ -930,6 +933,10 @@ class Store:
         number, took = self._backend.read(lambda session: self._depths.count(session, state), is_large=True)
         self._write(self._depths.record, state, number, took)
 
+    def recent_counts(self, recent: datetime, *, since: datetime) -> list[RecentCount]:
+        """Count outcomes from `recent` on, and from `since` up to then, by kind and code."""
+        return self._read(self._statistics.recent, recent, since)
+
     def prune_groups(self, *, before: datetime, limit: int) -> int:
         """Delete groups that were not seen since. Return how many."""
         return self._write(self._groups.prune, before, limit)
@@ -1000,12 +1007,17 @@ class Store:
     # Notifications
 
     def create_subscription(
-        self, new: NewSubscription, *, cursor: str, audit: Sequence[NewAuditEntry] = ()
+        self,
+        new: NewSubscription,
+        *,
+        cursor: str,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[SubscriptionRecord] | None = None,
     ) -> SubscriptionRecord:
         """Store a subscription. It is told of events that come later. Raises `SubscriptionExists` or
         `TooManySubscriptions`."""
         position = self.last_position()
-        return self._write(self._subscriptions.create, new, audit, cursor, position)
+        return self._write_once(once, self._subscriptions.create, new, audit, cursor, position)
 
     def declare_subscription(self, new: NewSubscription, *, cursor: str) -> SubscriptionRecord:
         """Store a subscription of the code, or its new definition. Its secrets, and whether it is disabled, stay."""
@@ -1033,10 +1045,16 @@ class Store:
         return self._read(self._subscriptions.get, storable(subscription), owner)
 
     def rotate_secret(
-        self, subscription: str, secret: str, *, owner: str | None = None, audit: Sequence[NewAuditEntry] = ()
+        self,
+        subscription: str,
+        secret: str,
+        *,
+        owner: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[SubscriptionRecord] | None = None,
     ) -> SubscriptionRecord:
         """Sign by this secret, and for a day by the previous one too. Raises `SubscriptionNotFound`."""
-        return self._write(self._subscriptions.rotate, storable(subscription), owner, secret, audit)
+        return self._write_once(once, self._subscriptions.rotate, storable(subscription), owner, secret, audit)
 
     def disable_subscription(
         self,
@@ -1045,19 +1063,30 @@ class Store:
         *,
         owner: str | None = None,
         audit: Sequence[NewAuditEntry] = (),
+        once: Once[SubscriptionRecord] | None = None,
     ) -> SubscriptionRecord:
-        return self._write(self._subscriptions.disable, storable(subscription), owner, because, audit)
+        return self._write_once(once, self._subscriptions.disable, storable(subscription), owner, because, audit)
 
     def enable_subscription(
-        self, subscription: str, *, owner: str | None = None, audit: Sequence[NewAuditEntry] = ()
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[SubscriptionRecord] | None = None,
     ) -> SubscriptionRecord:
-        return self._write(self._subscriptions.enable, storable(subscription), owner, audit)
+        return self._write_once(once, self._subscriptions.enable, storable(subscription), owner, audit)
 
     def remove_subscription(
-        self, subscription: str, *, owner: str | None = None, audit: Sequence[NewAuditEntry] = ()
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[SubscriptionRecord] | None = None,
     ) -> SubscriptionRecord:
         """Delete it. What was not sent yet is skipped; the log of its deliveries stays."""
-        return self._write(self._subscriptions.remove, storable(subscription), owner, audit)
+        return self._write_once(once, self._subscriptions.remove, storable(subscription), owner, audit)
 
     def notify(self, step: NotifyStep) -> NotifyPlan | None:
         """Move the cursor and store what is told, with the jobs that send it. None if another process was faster."""
@@ -1142,15 +1171,23 @@ class Store:
         *,
         owner: str | None = None,
         audit: Sequence[NewAuditEntry] = (),
+        once: Once[Delivery] | None = None,
     ) -> Delivery:
         """Send the same body under the same id again. One that is pending or in a digest does not change."""
-        again = self._write(self._deliveries.redeliver, storable(delivery), owner, make, audit)
+        again = self._write_once(once, self._deliveries.redeliver, storable(delivery), owner, make, audit)
         self._hint()
         return again
 
-    def send_test(self, new: NewDelivery, job: NewJob, *, audit: Sequence[NewAuditEntry] = ()) -> Delivery:
+    def send_test(
+        self,
+        new: NewDelivery,
+        job: NewJob,
+        *,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[Delivery] | None = None,
+    ) -> Delivery:
         """Store a delivery that no event caused, with its job."""
-        sent = self._write(self._deliveries.send_test, new, job, audit)
+        sent = self._write_once(once, self._deliveries.send_test, new, job, audit)
         self._hint()
         return sent
 
@@ -1164,9 +1201,15 @@ class Store:
         """Count the failed and the skipped deliveries of the last day by channel, with one of the reasons."""
         return self._read(self._deliveries.count_undelivered)
 
-    def create_hook(self, values: dict[str, Any], *, audit: Sequence[NewAuditEntry] = ()) -> IncomingHook:
+    def create_hook(
+        self,
+        values: dict[str, Any],
+        *,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[IncomingHook] | None = None,
+    ) -> IncomingHook:
         """Store an incoming hook. Raises `HookExists` or `TooManyHooks`."""
-        return self._write(self._hooks.create, values, audit)
+        return self._write_once(once, self._hooks.create, values, audit)
 
     def hooks(self, *, owner: str | None = None, limit: int = 50, cursor: str | None = None) -> list[IncomingHook]:
         """Return incoming hooks by id. `cursor` is the last id seen."""
@@ -1175,12 +1218,74 @@ class Store:
     def hook(self, hook: str) -> IncomingHook | None:
         return self._read(self._hooks.find, storable(hook))
 
-    def remove_hook(self, hook: str, *, owner: str | None = None, audit: Sequence[NewAuditEntry] = ()) -> IncomingHook:
-        return self._write(self._hooks.remove, storable(hook), owner, audit)
+    def remove_hook(
+        self,
+        hook: str,
+        *,
+        owner: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[IncomingHook] | None = None,
+    ) -> IncomingHook:
+        return self._write_once(once, self._hooks.remove, storable(hook), owner, audit)
 
     def note_hook_call(self, hook: str) -> None:
         """Record the time of a call with a valid signature."""
         self._write(self._hooks.note_call, hook)
+
+    # Alerts
+
+    def alert_book(self) -> AlertBook:
+        """Return the rules that differ from their defaults, the states of alerts, and who evaluated them when."""
+        return self._read(self._alerts.read)
+
+    def alert_rules(self) -> dict[Check, StoredRule]:
+        return self._read(self._alerts.rules)
+
+    def write_alerts(
+        self,
+        book: AlertBook,
+        done: Evaluation,
+        *,
+        worker: str,
+        in_code: Mapping[Check, AlertTerms] | None = None,
+    ) -> bool:
+        """Store an evaluation that began from this book, with its events and the rules of the code. Return False if
+        another process has evaluated meanwhile."""
+        return self._write(self._alerts.write, book, done, in_code, worker)
+
+    def set_alert_rule(
+        self,
+        check: Check,
+        terms: AlertTerms,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[StoredRule] | None = None,
+    ) -> StoredRule:
+        """Replace the terms of a rule that a person set before."""
+        signed = {"actor": actor, "reason": reason}
+        return self._write_once(once, self._alerts.set_rule, check, terms, signed, audit)
+
+    def silence_alert(
+        self,
+        check: Check,
+        duration: timedelta | None,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[StoredRule] | None = None,
+    ) -> StoredRule:
+        """Do not notify of this alert for a time; without a duration, until that is ended."""
+        signed = {"actor": actor, "reason": reason}
+        return self._write_once(once, self._alerts.silence, check, duration, signed, audit)
+
+    def unsilence_alert(
+        self, check: Check, *, audit: Sequence[NewAuditEntry] = (), once: Once[StoredRule] | None = None
+    ) -> StoredRule:
+        """End the silence of an alert."""
+        return self._write_once(once, self._alerts.unsilence, check, audit)
 
     # Requests with an id of the caller
 
@@ -1192,10 +1297,14 @@ class Store:
         """
         if once is None:
             return work()
-        if answers := self._read(find_answer, once):
+        if answers := self.find_answers(once):
             return answers[0]
         answer = work()
         return self._write_once(once, lambda _: answer)
+
+    def find_answers(self, once: Once[T] | None) -> list[T]:
+        """Return the answer of the first time, if there was one."""
+        return [] if once is None else self._read(find_answer, once)
 
     def prune_requests(self, *, before: datetime, limit: int) -> int:
         """Forget requests that were carried out before this time. Return how many."""

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from mulligan.console.alerts import AlertRules, Alerts
 from mulligan.console.audit import Audit
 from mulligan.console.batches import Batches
 from mulligan.console.dead_letters import DeadLetters
@@ -44,6 +45,7 @@ from mulligan.lifecycle import LIVE
 from mulligan.notify.duties import CURSOR
 from mulligan.notify.signature import encode_secret, is_signed
 from mulligan.notify.subscription import Subscription, check_target
+from mulligan.policies.alert import Alert, by_check
 from mulligan.policies.file import PolicyFile
 from mulligan.policies.owner import Owner
 from mulligan.policies.queue import Queue
@@ -91,6 +93,7 @@ class Wiring:
         queues: Iterable[Queue],
         owners: Iterable[Owner],
         subscriptions: Iterable[Subscription],
+        alerts: Iterable[Alert],
         lifespan: Callable[..., Any] | None,
         version: str | None,
     ) -> None:
@@ -137,6 +140,7 @@ class Wiring:
             ids=self.new_id,
             secrets=self._draw,
         )
+        self._alert_terms = by_check(alerts)
         self._wire_console()
         self.loop = WorkerLoop(app, self.hooks, lambda: self.parts.loop())
 
@@ -188,6 +192,25 @@ class Wiring:
         )
         self.reclassifier = Reclassifier(store, self.judge, self.jobs)
         self.dead_letters = DeadLetters(store, ids)
+        rules = AlertRules(store, self._alert_terms)
+        self.doctor = Doctor(
+            store,
+            self.clock,
+            has_database=self.has_database,
+            stuck_after=self._stuck_after,
+            policies=self.policies,
+            names=self.names,
+            has_smtp=lambda: self.settings.smtp_url is not None,
+            duties=lambda: self.duties.list_duties(),
+            limits=rules.limits,
+        )
+        self.alerts = Alerts(
+            store,
+            ids,
+            rules=rules,
+            examine=self.doctor.examine,
+            interval=lambda: self.settings.duty_alert_interval,
+        )
         self.duty_builder = DutyBuilder(
             store,
             self.clock,
@@ -199,18 +222,10 @@ class Wiring:
             stuck=self.stuck,
             probe_task=self._probe_task,
             notifications=self.notifications,
+            examine=self.doctor.examine,
+            alerts=self._alert_terms,
         )
         self.duties = Duties(store, ids, self.clock, self.duty_builder.manual_plans)
-        self.doctor = Doctor(
-            store,
-            self.clock,
-            has_database=self.has_database,
-            stuck_after=self._stuck_after,
-            policies=self.policies,
-            names=self.names,
-            has_smtp=lambda: self.settings.smtp_url is not None,
-            duties=self.duties.list_duties,
-        )
 
     def _register_probe_task(self) -> Task[..., Any, Any]:
         """The engine's own task, which runs the probes of services."""

@@ -81,6 +81,7 @@ OWNED = frozenset(
 # For administrators only: they concern all owners, or the machines.
 ADMIN = frozenset(
     {
+        "alerts",
         "default_owner_limit",
         "doctor",
         "drop_projection",
@@ -106,6 +107,9 @@ ADMIN = frozenset(
         "schedules",
         "service",
         "services",
+        "set_alert",
+        "silence_alert",
+        "unsilence_alert",
         "workers",
     }
 )

@@ -2,6 +2,7 @@
 
 from mulligan.web.api import (
     admin,
+    alerts,
     audit,
     batches,
     dead_letters,
@@ -42,6 +43,7 @@ GROUPS = (
     policies.routes,
     schedules.routes,
     admin.routes,
+    alerts.routes,
     subscriptions.routes,
     hooks.routes,
     keys.routes,
