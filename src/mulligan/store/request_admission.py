@@ -6,7 +6,6 @@ never missing for a change that was kept.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -50,7 +49,7 @@ class AdmissionOperations:
         """Record the ends first: a mark that is released can be taken by a request that came with it."""
         ends = _ends(ended)
         if not wanted:
-            session.together(*ends)
+            session.at_end(*ends)
             return []
         *_, buckets = session.together(*ends, _lock(wanted))
         answers, charge = _charge(wanted, buckets)
@@ -59,7 +58,7 @@ class AdmissionOperations:
             _answer_marked(wanted, answers, {row["holder"]: from_time(row["at"]) for row in taken})
             charge = []
         admitted = [request for request, answer in zip(wanted, answers, strict=True) if isinstance(answer, Admitted)]
-        session.together(*charge, *_records(session, admitted))
+        session.at_end(*charge, *_records(session, admitted))
         return answers
 
     def audit(self, session: Session, owner: str | None, limit: int, cursor: str | None) -> list[AuditEntry]:
@@ -84,13 +83,13 @@ def write_audit(session: Session, entries: Sequence[NewAuditEntry]) -> None:
 
 
 def _audit(entries: Sequence[NewAuditEntry]) -> list[Named]:
-    return [("audit_new", {"entries": to_json([asdict(entry) for entry in entries])})] if entries else []
+    return [("audit_new", {"entries": to_json(entries)})] if entries else []
 
 
 def _ends(ended: Sequence[EndedRequest]) -> list[Named]:
     if not ended:
         return []
-    found: list[Named] = [("audit_end", {"ended": to_json([asdict(each) for each in ended])})]
+    found: list[Named] = [("audit_end", {"ended": to_json(ended)})]
     if marked := {each.mark: each.id for each in ended if each.mark is not None}:
         found.append(("in_flight_end", {"marks": to_json(list(marked)), "holders": to_json(list(marked.values()))}))
     return found

@@ -132,6 +132,11 @@ class Backend(Protocol):
         task, which may take its time."""
         ...
 
+    def write_by_key(self, work: Work[T]) -> T:
+        """Run `work` in one transaction, which a crash may lose. It finds each row by its key, also in a table that was
+        empty when the first such transaction ran."""
+        ...
+
     def join(self, connection: Any) -> Session:
         """Return a session on a connection of the caller, in its transaction. Raises BadConnection."""
         ...
@@ -991,7 +996,7 @@ class Store:
 
     def admit(self, wanted: Sequence[AdmissionRequest], ended: Sequence[EndedRequest] = ()) -> list[Admission]:
         """Admit requests, each on its own, and record the ends of earlier ones, in one transaction."""
-        return self._backend.write(lambda session: self._admissions.admit(session, wanted, ended), is_durable=False)
+        return self._backend.write_by_key(lambda session: self._admissions.admit(session, wanted, ended))
 
     def audit(self, *, owner: str | None = None, limit: int = 50, cursor: str | None = None) -> list[AuditEntry]:
         """Return entries of the audit, the newest first. `cursor` is the last id seen."""

@@ -16,6 +16,7 @@ from mulligan.records.job import Job
 from mulligan.web.access.caller import ANONYMOUS, Caller
 from mulligan.web.access.console import Console
 from mulligan.web.access.idempotency import Repeatable
+from mulligan.web.large import LargeRequests
 from mulligan.web.problems import Problem, respond, to_problem
 from mulligan.web.reading import LARGE_BODY, decode, read_body, read_query
 from mulligan.web.route import Call, Messages, Route, Text
@@ -49,6 +50,7 @@ class Endpoint:
     app: App
     access: Access
     route: Route
+    large: LargeRequests
 
     async def handle(self, request: Request) -> Response:
         try:
@@ -83,9 +85,17 @@ class Endpoint:
         if route.query is not None:
             arguments["query"] = read_query(route.query, request.query_params)
         body = b"" if route.body is None else await read_body(request)
-        request_id, first_at = (None, None) if repeatable is None else (repeatable.request_id, repeatable.first_at)
         is_large = len(body) > LARGE_BODY
-        call = Call(caller, Console(self.app, caller), request, request_id, first_at, is_large)
+        request_id, first_at = (None, None) if repeatable is None else (repeatable.request_id, repeatable.first_at)
+        thread = self.large.thread if is_large else None
+        call = Call(caller, Console(self.app, caller), request, request_id, first_at, thread)
+        if not is_large:
+            return await self._handle(call, arguments, body)
+        async with self.large.admit(len(body)):
+            return await self._handle(call, arguments, body)
+
+    async def _handle(self, call: Call, arguments: dict[str, Any], body: bytes) -> Response:
+        route = self.route
         if route.body is not None:
             arguments["body"] = await call.compute(partial(decode, body, route.body))
         if not route.is_async:
@@ -93,7 +103,8 @@ class Endpoint:
         found = await route.handler(call, **arguments)
         # A job that was stored before may be larger than the request.
         is_old = isinstance(found, Job) and found.is_duplicate
-        return await (replace(call, is_large=True) if is_old else call).compute(lambda: self._render(found, caller))
+        shown = replace(call, thread=self.large.thread) if is_old else call
+        return await shown.compute(lambda: self._render(found, call.caller))
 
     def _call(self, call: Call, arguments: dict[str, Any]) -> Response:
         if self.route.is_change:

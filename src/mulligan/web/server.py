@@ -19,6 +19,7 @@ from mulligan.web.api import GROUPS
 from mulligan.web.description import Description
 from mulligan.web.endpoint import Access, Endpoint
 from mulligan.web.guard import Guard, not_found
+from mulligan.web.large import LargeRequests
 from mulligan.web.problems import Problem, respond
 from mulligan.web.route import Route, collect
 from mulligan.web.stream.hub import Hub
@@ -30,13 +31,13 @@ def asgi(app: App, access: Access | None = None) -> Starlette:
     routes, pages = collect(GROUPS), list[BaseRoute]()
     if access is None:
         access, pages = _stored_access(app)
-    description = Description(app, routes)
+    description, large = Description(app, routes), LargeRequests()
     paths: list[BaseRoute] = [
+        *_paths(app, access, routes, large),
         Path("/openapi.json", description.openapi, methods=["GET"]),
         Path("/docs", description.docs, methods=["GET"]),
         Path("/docs.css", description.stylesheet, methods=["GET"]),
         *pages,
-        *_paths(app, access, routes),
     ]
     hub = Hub(app)
 
@@ -45,6 +46,7 @@ def asgi(app: App, access: Access | None = None) -> Starlette:
         # uvicorn waits for open streams before it says so, and is noticed earlier (`stream/shutdown.py`).
         yield
         hub.close()
+        large.close()
 
     found = Starlette(
         routes=paths,
@@ -64,11 +66,11 @@ def _stored_access(app: App) -> tuple[Access, list[BaseRoute]]:
     return access, SetupPage(app, access).routes()
 
 
-def _paths(app: App, access: Access, routes: Iterable[Route]) -> Iterable[BaseRoute]:
+def _paths(app: App, access: Access, routes: Iterable[Route], large: LargeRequests) -> Iterable[BaseRoute]:
     """One for each path, so that an unknown method is told all methods of the path."""
     methods: dict[str, dict[str, Endpoint]] = {}
     for route in routes:
-        methods.setdefault(route.pattern, {})[route.method] = Endpoint(app, access, route)
+        methods.setdefault(route.pattern, {})[route.method] = Endpoint(app, access, route, large)
     ordered = sorted(methods.items(), key=lambda each: _order(each[0]))
     return [Path(pattern, Methods(endpoints), methods=list(endpoints)) for pattern, endpoints in ordered]
 

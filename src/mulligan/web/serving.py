@@ -15,6 +15,7 @@ from mulligan.errors import ConfigurationError
 from mulligan.web.access.start import first_link, may_listen
 from mulligan.web.protocol import BoundedProtocol
 from mulligan.web.server import asgi
+from mulligan.worker.tuning import collect_less
 from mulligan.worker.worker import Worker
 
 # How many seconds requests that are under way may take after a signal.
@@ -66,7 +67,7 @@ def serve(
         server = Server(config)
         address = _address(host, listener)
         announce(address, first_link(app, address))
-        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        with collect_less(), asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
             runner.run(_run(server, app, listener, with_worker=with_worker, concurrency=concurrency))
 
 

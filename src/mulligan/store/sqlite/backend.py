@@ -81,7 +81,7 @@ class SqliteBackend:
     ) -> T:
         return self.database.write(lambda db: work(SqliteSession(db, self.clock)))
 
-    write_one = write
+    write_one = write_by_key = write
 
     def join(self, connection: Any) -> Session:
         self._require_file()

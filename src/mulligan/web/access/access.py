@@ -6,6 +6,7 @@ import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
 
 from starlette.requests import Request
@@ -54,6 +55,7 @@ class KeyAccess:
         self._authentication = Authentication(app.find_key, self._clock)
         self._blocked: dict[str, float] = {}
         self._noted: dict[str, float] = {}
+        self._ends: set[asyncio.Future[None]] = set()
 
     async def identify(self, request: Request) -> Caller:
         """Raises a Problem: 401, or 429 for an address with too many failures."""
@@ -123,14 +125,15 @@ class KeyAccess:
         await self._end(change, request_id, route.status, request)
 
     async def _wait(self, wanted: AdmissionRequest) -> Admission:
-        admission = asyncio.ensure_future(self._admissions.admit(wanted))
         try:
-            return await asyncio.shield(admission)
+            return await self._admissions.admit(wanted)
         except asyncio.CancelledError:
-            # Nothing was begun: the mark must not hold for its whole time.
+            # Nothing was begun: the mark must not hold for its whole time. The end comes after the admission, which may
+            # be under way: one group follows the other.
             if wanted.change is not None:
                 ended = EndedRequest(wanted.change.id, wanted.mark, None)
-                admission.add_done_callback(lambda _: asyncio.ensure_future(self._admissions.end(ended)))
+                self._ends.add(task := asyncio.ensure_future(self._admissions.end(ended)))
+                task.add_done_callback(self._ends.discard)
             raise
 
     async def _end(self, change: NewAuditEntry, mark: str | None, status: int, request: Request) -> None:
@@ -199,8 +202,12 @@ def _too_many(wait: timedelta) -> Problem:
 
 
 def _address(request: Request) -> str:
+    return _read_address(request.client.host if request.client is not None else "")
+
+
+@lru_cache(MOST_REMEMBERED)
+def _read_address(given: str) -> str:
     """The address of the client. What a proxy names may be any text."""
-    given = request.client.host if request.client is not None else ""
     try:
         address = ip_address(given.partition("%")[0])
     except ValueError:
