@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := .venv-bench
 ARGS   ?=
-SOAK   := stores streams load interleavings model zones batches drill simulation api chaos
+SOAK   := stores streams load interleavings model zones batches notify drill simulation api chaos
 # What soak and bench run of all they could.
 PARTS  ?=
 WORLDS ?= 10000
@@ -117,6 +117,11 @@ soak-api: $(READY) servers
 soak-batches: export MULLIGAN_SOAK := 1
 soak-batches: $(READY) servers
 	$(BIN)/pytest -q tests/stores/test_store_batch_processes.py $(ARGS)
+
+# Ten thousand like failures and a notifier that is killed at each place: at most three mails, each job named in one.
+soak-notify: export MULLIGAN_SOAK := 1
+soak-notify: $(READY) servers
+	$(BIN)/pytest -q -s tests/notify/test_notifier_crashes.py $(ARGS)
 
 # Outages that end anywhere in a cooldown, as many of each fault, of new seeds each time.
 soak-drill: export MULLIGAN_DRILL_SEEDS ?= 3

@@ -1,11 +1,8 @@
-"""One mail of each template, for the tests; `python tests/notify/mail_examples.py FOLDER` takes their pictures."""
+"""One mail of each template, for the tests and for `pictures.py`."""
 
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
-from mulligan.notify.content import Content, render
+from mulligan.notify.content import Content
 from mulligan.notify.templates import (
     AlertChange,
     BreakerChange,
@@ -91,32 +88,3 @@ EXAMPLES: dict[str, Content] = {
     "alert-fired": alert_changed(FIRED),
     "alert-over": alert_changed(OVER),
 }
-
-
-SHEET = """<!DOCTYPE html><meta name="color-scheme" content="light dark"><body style="margin:8px">
-{frames}"""
-FRAME = '<iframe src="{name}.html" style="width:{width}px;height:560px;border:1px solid gray;margin:4px"></iframe>'
-
-
-def take_pictures(folder: Path) -> None:
-    """One picture for each width and colour scheme, with all mails."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in EXAMPLES.items():
-        html = render(content, public_url="https://jobs.example.org", name="Ada").html
-        (folder / f"{name}.html").write_text(html, "utf-8")
-    for width, columns in ((700, 2), (390, 4)):
-        sheet = folder / f"sheet-{width}.html"
-        sheet.write_text(SHEET.format(frames="\n".join(FRAME.format(name=name, width=width) for name in EXAMPLES)))
-        rows = -(-len(EXAMPLES) // columns)
-        size = f"{columns * (width + 14) + 20},{rows * 576 + 20}"
-        for scheme, number in (("light", 1), ("dark", 0)):
-            subprocess.run(
-                ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-                 f"--blink-settings=preferredColorScheme={number}", f"--window-size={size}",
-                 f"--screenshot={folder / f'mails-{width}-{scheme}.png'}", sheet.as_uri()],
-                check=True, capture_output=True, timeout=120,
-            )  # fmt: skip
-
-
-if __name__ == "__main__":
-    take_pictures(Path(sys.argv[1]))

@@ -28,7 +28,7 @@ from mulligan.settings import Settings
 HERE = Path(__file__).parent
 JOB_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 # The rule is the same for 10,000.
-NUMBER = 10_000 if os.environ.get("MULLIGAN_SOAK") else 300
+NUMBER, PATIENCE = (10_000, 900.0) if os.environ.get("MULLIGAN_SOAK") else (300, 60.0)
 NOTICEABLE = timedelta(milliseconds=100)
 
 
@@ -65,9 +65,11 @@ def test_a_notifier_that_is_killed_loses_nothing_and_tells_each_job_in_one_mail(
             died = _run_notifier(url, server.port, place)
             assert died == -signal.SIGKILL
             with working(app):
-                eventually(lambda: set(named(server.accepted)) >= {job.id for job in jobs}, 60)
-                eventually(lambda: not app.deliveries(state="pending"), 60)
+                eventually(lambda: set(named(server.accepted)) >= {job.id for job in jobs}, PATIENCE)
+                eventually(lambda: not app.deliveries(state="pending"), PATIENCE)
         assert named(server.accepted) == {job.id: 1 for job in jobs}
+        mails = [str(mail.message["Subject"]).strip() for mail in server.accepted]
+        print(f"{place}: {NUMBER:,} failures, {len(mails)} mails: {mails}")
         # One at once and one digest; a digest that is closed while events are still read is followed by another.
         assert len({mail.message["Message-ID"] for mail in server.accepted}) <= 3
 

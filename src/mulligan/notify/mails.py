@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mulligan.failure.redact import first_line
-from mulligan.lifecycle import ALERT_FIRED
+from mulligan.lifecycle import ALERT_FIRED, ALERT_RESOLVED
 from mulligan.notify.content import Content, Entry, Tone
 from mulligan.notify.matching import RESOLVED
 from mulligan.notify.subscription import Bulletin
@@ -28,6 +28,7 @@ from mulligan.records.alert_rules import THRESHOLDS, check_named, describe_value
 
 EventDocument = Mapping[str, Any]
 FAILED = "job.failed"
+TITLES = {RESOLVED: "Resolved", ALERT_FIRED: "Alert", ALERT_RESOLVED: "Over"}
 FACTS = ("label", "job", "kind", "owner", "code", "actor", "service")
 
 
@@ -58,9 +59,10 @@ def _write_one(event: EventDocument) -> Content:
             return alert_changed(_to_alert(event, data))
         case _ if event["type"] == RESOLVED:
             return group_resolved(_to_group(event, seen=event["number"]))
+    headline = _headline(event)
     return Content(
-        subject=f"{event['type']}: {_subject(event)}",
-        headline=f"{event['type']}: {_subject(event)}",
+        subject=headline,
+        headline=headline,
         lead=f"At {_at(event):%Y-%m-%d %H:%M:%S} UTC.",
         facts=_facts(event, data),
         action=("Open the job", f"jobs/{event['job']}") if event.get("job") else None,
@@ -147,15 +149,20 @@ def _to_entry(event: EventDocument) -> Entry:
     note = f"{_at(event):%Y-%m-%d %H:%M:%S} UTC"
     detail = str(event.get("message") or data.get("error") or data.get("found") or data.get("reason") or "")
     path = f"jobs/{event['job']}" if event.get("job") else ""
-    title = "Resolved" if event["type"] == RESOLVED else str(event["type"])
-    return Entry(f"{title}: {_subject(event)}", first_line(detail), note, path)
+    return Entry(_headline(event), first_line(detail), note, path)
+
+
+def _headline(event: EventDocument) -> str:
+    title, subject = TITLES.get(event["type"], str(event["type"])), _subject(event)
+    return f"{title}: {subject}" if subject else title
 
 
 def _subject(event: EventDocument) -> str:
     data = event.get("data") or {}
     about = event.get("label") or event.get("job") or data.get("name") or event.get("batch") or event.get("service")
-    kind = event.get("kind") or ""
-    return f"{kind} {about or ''}".strip()
+    if data.get("subject"):
+        about = f"{about}, {data['subject']}"
+    return f"{event.get('kind') or ''} {about or ''}".strip()
 
 
 def _facts(event: EventDocument, data: EventDocument) -> list[tuple[str, str]]:
