@@ -271,9 +271,7 @@ class StuckRules(Bench):
 
     def _pass_of_reclaimer(self, *, step: timedelta) -> int:
         """Two passes of a reclaimer that settles stuck jobs. During the second, the store's clock steps."""
-        judge = Judge(
-            Registry(), rules=(), catalogue=Catalogue.default(), default=RetryPolicy(), draw=Random(1).random
-        )
+        judge = Judge(Registry(), rules=(), catalogue=Catalogue.default(), default=RetryPolicy(), draw=Random(1).random)
         jobs, ours = StuckJobs(lambda: self.store, judge, lambda: LIMIT), VirtualClock()
         reclaim = Reclaim(
             self.store,
