@@ -356,6 +356,13 @@ class SetupRefused(MulliganError):
         )
 
 
+class LinkRefused(MulliganError):
+    def __init__(self) -> None:
+        super().__init__(
+            "the link is unknown, used or older than ten minutes; make a new one with: mulligan keys link ID"
+        )
+
+
 class SubscriptionNotFound(MulliganError):
     def __init__(self, subscription: str) -> None:
         super().__init__(f"there is no subscription {subscription!r:.200}")

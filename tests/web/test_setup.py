@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from access_client import PREFIX, Web, bearer
+from mulligan.web.access.setup import SetupPage
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -19,7 +20,6 @@ from mulligan.console.keys import SETUP_FOR
 from mulligan.errors import ConfigurationError, NoKeys
 from mulligan.records.token import digest_of, read_token
 from mulligan.web import reading
-from mulligan.web.access.setup import SetupPage
 from mulligan.web.access.start import first_link, is_loopback, may_listen
 
 BASE = "http://127.0.0.1:8000"

@@ -65,7 +65,7 @@ class KeyAccess:
 
     async def charge_failure(self, request: Request) -> None:
         """Count a failed authentication. Raises a Problem, 429, if the address has had too many."""
-        subject = f"ip/{_network(_address(request))}"
+        subject = f"ip/{_network(client_address(request))}"
         now = self._clock().monotonic()
         # An address that is blocked costs the store nothing.
         if (until := self._blocked.get(subject, now)) > now:
@@ -78,11 +78,13 @@ class KeyAccess:
             raise _too_many(answer.retry_after)
 
     @asynccontextmanager
-    async def admit(self, caller: Caller, route: Terms, request: Request) -> AsyncIterator[Repeatable | None]:
-        """Raises a Problem: 403, 409 or 429."""
+    async def admit(
+        self, caller: Caller, route: Terms, request: Request, *, name: str | None = None
+    ) -> AsyncIterator[Repeatable | None]:
+        """`name` is the client's own name of a change, if it is not in the header. Raises a Problem: 403, 409, 429."""
         refusal = _refusal(caller, route)
         is_change = route.is_change and refusal is None
-        request_id = read_request_id(request, caller) if is_change else None
+        request_id = read_request_id(request, caller, name) if is_change else None
         change = self._entry(caller, route, request, request_id) if is_change else None
         wanted = AdmissionRequest(
             subject=f"key/{caller.key}",
@@ -135,7 +137,7 @@ class KeyAccess:
             key=caller.key,
             owner=caller.owner,
             request_id=request_id,
-            ip=_address(request),
+            ip=client_address(request),
         )
 
     def _find_used(self, key: str) -> str | None:
@@ -181,7 +183,7 @@ def _too_many(wait: timedelta) -> Problem:
     return Problem(429, "RATE_LIMITED", message, headers={"Retry-After": str(seconds)})
 
 
-def _address(request: Request) -> str:
+def client_address(request: Request) -> str:
     """The address of the client. What a proxy names may be any text."""
     given = request.client.host if request.client is not None else ""
     try:
