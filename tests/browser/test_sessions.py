@@ -123,7 +123,7 @@ def test_a_change_needs_the_token_of_its_session_and_our_own_page(site: Site, pa
     target = re.sub(r"{\w+(:\w+)?}", "x", path)
     token = hidden_fields(client.get("/help").text)["csrf"]
     refused = [
-        client.post(target, data={}),
+        client.post(target, data={"reason": "x"}),
         client.post(target, data={"csrf": "0" * 64}),
         client.post(target, data={"csrf": hidden_fields(site.client().get("/help").text)["csrf"]}),
         client.post(target, data={"csrf": token}, headers={"Origin": "https://evil.example"}),
