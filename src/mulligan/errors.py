@@ -37,6 +37,7 @@
     ├── KeyNotAllowed               a key may not be created with these scopes, or for this owner
     ├── KeyExists                   the request created a key already, whose token is not shown again
     ├── SetupRefused                the setup token is unknown, used or expired
+    ├── LinkRefused                 the link is unknown, used or too old
     ├── SubscriptionNotFound
     ├── SubscriptionExists          the owner has a subscription of this name
     ├── SubscriptionNotAllowed      this caller may not make such a subscription or hook

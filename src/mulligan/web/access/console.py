@@ -103,6 +103,7 @@ ADMIN = frozenset(
         "schedules",
         "service",
         "services",
+        "sign_in_link",
         "workers",
     }
 )

@@ -16,12 +16,12 @@ MOST_FIELDS = 5_000
 MEDIA_TYPE = "application/x-www-form-urlencoded"
 
 
-async def read_fields(request: Request) -> dict[str, list[str]]:
+async def read_fields(request: Request, largest: int = LARGEST_FORM) -> dict[str, list[str]]:
     """The fields of the form, each with its values, without empty ones."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != MEDIA_TYPE:
         raise Problem(415, "UNSUPPORTED_MEDIA_TYPE", f"a form must be {MEDIA_TYPE}")
-    body = await read_bytes(request, LARGEST_FORM)
+    body = await read_bytes(request, largest)
     try:
         pairs = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
     except ValueError:

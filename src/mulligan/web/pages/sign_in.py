@@ -35,6 +35,9 @@ from mulligan.web.problems import Problem, to_problem
 
 Handler = Callable[[Request], Awaitable[Response]]
 
+# A key, a link or a token.
+LARGEST_FORM = 4_096
+
 
 @dataclass(frozen=True, slots=True)
 class SignInPages:
@@ -88,7 +91,7 @@ class SignInPages:
 
     async def sign_in(self, request: Request) -> Response:
         check_origin(request)
-        fields = await read_fields(request)
+        fields = await read_fields(request, LARGEST_FORM)
         key, link, target = ("".join(fields.get(name, [])) for name in ("key", "link", "next"))
         find = self.app.wiring.web_sessions.take_link if link else self.app.find_key
         found = await asyncio.to_thread(find, link or key)
@@ -110,7 +113,7 @@ class SignInPages:
             visitor = await self.sessions.identify(request)
         except Problem:
             return response
-        fields = await read_fields(request)
+        fields = await read_fields(request, LARGEST_FORM)
         check_csrf(request, visitor, "".join(fields.get(CSRF_FIELD, [])))
         await self._end(request, visitor)
         drop_cookie(request, response)
@@ -126,7 +129,7 @@ class SignInPages:
 
     async def set_up(self, request: Request) -> Response:
         check_origin(request)
-        fields = await read_fields(request)
+        fields = await read_fields(request, LARGEST_FORM)
         token, name = ("".join(fields.get(field, [])) for field in ("token", "name"))
         if not NAME.fits(name):
             raise BadArgument("name", name, NAME.allowed)
