@@ -1412,6 +1412,11 @@ class App:
         """Return keys by id, also revoked and expired ones. `cursor` is the id of the last key seen."""
         return self.wiring.keys.list_keys(owner=owner, limit=limit, cursor=cursor)
 
+    def sign_in_link(self, key_id: str, *, is_audited: bool = False, actor: str | None = None) -> str:
+        """Return a token that signs in to the dashboard with this key, valid once and for ten minutes. Its address is
+        `/sign-in?link=TOKEN`. Raises KeyNotFound for a key that is unknown, expired or revoked."""
+        return self.wiring.web_sessions.offer_link(key_id, is_audited=is_audited, actor=actor)
+
     def revoke_key(
         self,
         key_id: str,

@@ -39,6 +39,7 @@
     ├── KeyNotAllowed               a key may not be created with these scopes, or for this owner
     ├── KeyExists                   the request created a key already, whose token is not shown again
     ├── SetupRefused                the setup token is unknown, used or expired
+    ├── LinkRefused                 the link is unknown, used or too old
     ├── SubscriptionNotFound
     ├── SubscriptionExists          the owner has a subscription of this name
     ├── SubscriptionNotAllowed      this caller may not make such a subscription or hook
@@ -366,6 +367,13 @@ class SetupRefused(MulliganError):
         super().__init__(
             "the setup token is unknown, used or expired, or there is an administrator's key already; restart the "
             "server for a new link, or use: mulligan keys create --admin --name NAME"
+        )
+
+
+class LinkRefused(MulliganError):
+    def __init__(self) -> None:
+        super().__init__(
+            "the link is unknown, used or older than ten minutes; make a new one with: mulligan keys link ID"
         )
 
 

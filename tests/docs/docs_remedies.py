@@ -59,6 +59,7 @@ REMEDIES = {
     "RequestMismatch": "Repeat the same call to get its answer, or use another `request_id`.",
     "ScheduleInUse": "Remove `@app.cron` from the code first, or pause the schedule.",
     "SchemaMismatch": "Run `mulligan migrate`, or upgrade mulligan if the database is newer.",
+    "LinkRefused": "Make a new link with `mulligan keys link ID`.",
     "SetupRefused": "Restart the server for a new link, or use `mulligan keys create --admin`.",
     "StillRunning": "Wait until the attempt ends, cancel the job, or retry it once it is stuck.",
     "SubscriptionExists": "Choose another name, or remove the subscription of that name.",

@@ -22,7 +22,7 @@ TABLES = [
         *("jobs", "events", "workers", "pauses", "duties", "schedules", "cursors"),
         *("services", "tallies", "service_names", "operations", "batches"),
         *("turns", "shares", "submissions", "limits", "spending", "requests", "marks"),
-        *("keys", "setup_tokens", "request_rates", "in_flight", "audit"),
+        *("keys", "setup_tokens", "request_rates", "in_flight", "audit", "web_sessions", "sign_in_links"),
         *("groups", "failing", "statistics", "totals", "breakers"),
         *("subscriptions", "deliveries", "incidents", "digests", "hooks"),
     )

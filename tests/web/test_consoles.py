@@ -54,8 +54,11 @@ ACCESS = {
     "access/access.py": "clock, ids, and the store's admission",
     "access/admissions.py": "the store's admission",
     "access/console.py": "it is the console",
-    "access/setup.py": "creates the first key",
+    "access/sessions.py": "finds the session of a request",
     "access/start.py": "asks whether there are keys",
+    "pages/dashboard.py": "the clock, for what is remembered",
+    "pages/render.py": "the clock, and names of forms",
+    "pages/sign_in.py": "begins and ends sessions, creates the first key",
     "serving.py": "runs a worker beside the server",
     "stream/hub.py": "waits for changes of the store; the events are read for each owner",
 }

@@ -20,6 +20,7 @@ from mulligan.records.admission import (
 )
 from mulligan.records.audit import AuditEntry
 from mulligan.records.rate import Rate, TokenBucket
+from mulligan.records.web_session import IDLE_FOR, LASTS
 from mulligan.store.requests import REQUESTS_KEPT
 from mulligan.store.rows import Record, from_time, to_duration, to_json, to_record, to_time
 from mulligan.store.session import Named, Rows, Session
@@ -38,6 +39,8 @@ _FORGOTTEN = (
     ("mulligan_audit", "id", "at < :audited_before"),
     ("mulligan_in_flight", "mark", "at < {{clock}} - :kept AND until < {{clock}}"),
     ("mulligan_setup_tokens", "digest", "until < {{clock}}"),
+    ("mulligan_sign_in_links", "digest", "until < {{clock}}"),
+    ("mulligan_web_sessions", "session", "used_at < {{clock}} - :unused OR begun_at < {{clock}} - :session_lasts"),
     ("mulligan_request_rates", "subject", "full_at < {{clock}} - :idle"),
 )
 
@@ -168,4 +171,10 @@ def _level(subject: str, bucket: TokenBucket, now: int) -> dict[str, Any]:
 def _prune_values(audited_before: datetime | None) -> dict[str, Any]:
     # Without a retention no entry is old.
     before = 0 if audited_before is None else to_time(audited_before)
-    return {"audited_before": before, "idle": IDLE, "kept": to_duration(REQUESTS_KEPT)}
+    return {
+        "audited_before": before,
+        "idle": IDLE,
+        "kept": to_duration(REQUESTS_KEPT),
+        "unused": to_duration(IDLE_FOR),
+        "session_lasts": to_duration(LASTS),
+    }

@@ -51,6 +51,7 @@ from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleOverview, ScheduleRecord
 from mulligan.records.statistics import ProjectionStatus, RecentCount, Statistic, Tally
 from mulligan.records.subscription import NewSubscription, SubscriptionRecord
+from mulligan.records.web_session import WebSession
 from mulligan.service.records import Demand, Family, ServiceRecord, ServiceRequest
 from mulligan.store.alerts import AlertOperations
 from mulligan.store.api_keys import ApiKeyOperations
@@ -100,6 +101,7 @@ from mulligan.store.settle import needs_record
 from mulligan.store.statistics import StatisticOperations
 from mulligan.store.subscriptions import SubscriptionOperations
 from mulligan.store.totals import TotalOperations
+from mulligan.store.web_sessions import WebSessionOperations
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -208,6 +210,7 @@ class Store:
         self._results = ResultOperations()
         self._dedupe_keys = DedupeKeyOperations()
         self._api_keys, self._admissions = ApiKeyOperations(), AdmissionOperations()
+        self._web_sessions = WebSessionOperations()
         self._pauses, self._duties = PauseOperations(), DutyOperations()
         self._reading, self._counts = ReadOperations(), CountOperations()
         self._events = EventOperations(backend.confirm_log)
@@ -993,6 +996,32 @@ class Store:
     def offer_setup(self, digest: str, *, duration: timedelta) -> None:
         """Store the hash of a setup token."""
         self._write(self._api_keys.offer_setup, digest, duration)
+
+    def begin_web_session(self, digest: str, key_id: str, *, audit: Sequence[NewAuditEntry] = ()) -> None:
+        """Store a session of the dashboard by the hash of its token."""
+        self._write(self._web_sessions.begin, digest, key_id, audit)
+
+    def web_session(self, digest: str) -> WebSession | None:
+        """Return a session with its key, whether they are usable or not."""
+        return self._read(self._web_sessions.find, digest)
+
+    def note_web_session(self, digest: str) -> None:
+        """Store that a session was used now."""
+        self._write(self._web_sessions.note_use, digest)
+
+    def end_web_session(self, digest: str, *, audit: Sequence[NewAuditEntry] = ()) -> None:
+        """Delete a session. Without it, nothing happens."""
+        self._write(self._web_sessions.end, digest, audit)
+
+    def offer_sign_in(
+        self, digest: str, key_id: str, *, duration: timedelta, audit: Sequence[NewAuditEntry] = ()
+    ) -> None:
+        """Store the hash of a one-time link that signs in with a key."""
+        self._write(self._web_sessions.offer_link, digest, key_id, duration, audit)
+
+    def take_sign_in(self, digest: str) -> str | None:
+        """Use up a one-time link and return the id of its key; None if it is unknown, used or too old."""
+        return self._write(self._web_sessions.take_link, digest)
 
     def admit(self, wanted: Sequence[AdmissionRequest], ended: Sequence[EndedRequest] = ()) -> list[Admission]:
         """Admit requests, each on its own, and record the ends of earlier ones, in one transaction."""

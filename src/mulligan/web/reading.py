@@ -40,7 +40,7 @@ def read_query(kind: type[S], given: QueryParams) -> S:
     values: dict[str, Any] = {}
     for name in given:
         several = given.getlist(name)
-        if _is_list(known[name].type):
+        if is_list(known[name].type):
             values[name] = several
         elif len(several) > 1:
             raise _bad_query(name, f"parameter {name!r} is given {len(several)} times")
@@ -56,9 +56,9 @@ def _bad_query(name: str, message: str) -> Problem:
     return Problem(400, "VALIDATION_ERROR", message, path=f"?.{name:.100}")
 
 
-def _is_list(hint: Any) -> bool:
+def is_list(hint: Any) -> bool:
     """A list, also with constraints or as one of several types."""
-    return (get_origin(hint) or hint) is list or any(map(_is_list, get_args(hint)))
+    return (get_origin(hint) or hint) is list or any(map(is_list, get_args(hint)))
 
 
 async def read_body(request: Request) -> bytes:

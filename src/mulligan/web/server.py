@@ -1,4 +1,4 @@
-"""The ASGI application: every route of the API, below any root path."""
+"""The ASGI application: every route of the API and every page, below any root path."""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -14,23 +14,24 @@ from starlette.types import Receive, Scope, Send
 
 from mulligan.app import App
 from mulligan.web.access.access import KeyAccess
-from mulligan.web.access.setup import SetupPage
 from mulligan.web.api import GROUPS
 from mulligan.web.description import Description
 from mulligan.web.endpoint import Access, Endpoint
 from mulligan.web.guard import Guard, not_found
 from mulligan.web.large import LargeRequests
+from mulligan.web.pages.dashboard import Dashboard
 from mulligan.web.problems import Problem, respond
 from mulligan.web.route import Route, collect
 from mulligan.web.stream.hub import Hub
 
 
 def asgi(app: App, access: Access | None = None) -> Starlette:
-    """The API of an app, to be mounted in another ASGI application or served alone. By default, keys in its store
-    decide about access."""
-    routes, pages = collect(GROUPS), list[BaseRoute]()
+    """The API and the dashboard of an app, to be mounted in another ASGI application or served alone. By default, keys
+    in its store decide about access. With another access there are no pages: they need sessions."""
+    routes, pages, hub = collect(GROUPS), list[BaseRoute](), Hub(app)
     if access is None:
-        access, pages = _stored_access(app)
+        access = KeyAccess(app)
+        pages = Dashboard(app, access, hub).routes()
     description, large = Description(app, routes), LargeRequests()
     paths: list[BaseRoute] = [
         *_paths(app, access, routes, large),
@@ -39,7 +40,6 @@ def asgi(app: App, access: Access | None = None) -> Starlette:
         Path("/docs.css", description.stylesheet, methods=["GET"]),
         *pages,
     ]
-    hub = Hub(app)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -58,12 +58,6 @@ def asgi(app: App, access: Access | None = None) -> Starlette:
     found.router.redirect_slashes = False
     found.state.access, found.state.hub = access, hub
     return found
-
-
-def _stored_access(app: App) -> tuple[Access, list[BaseRoute]]:
-    """Access by the keys in the store, and the page that makes the first of them."""
-    access = KeyAccess(app)
-    return access, SetupPage(app, access).routes()
 
 
 def _paths(app: App, access: Access, routes: Iterable[Route], large: LargeRequests) -> Iterable[BaseRoute]:

@@ -35,6 +35,7 @@ from mulligan.console.services import Services
 from mulligan.console.statistics import StatisticConsole
 from mulligan.console.stuck import StuckJobs
 from mulligan.console.subscriptions import Subscriptions
+from mulligan.console.web_sessions import WebSessions
 from mulligan.duties.probe import TIMEOUT_SECONDS, ProbeTask, has_probes
 from mulligan.duties.runner import DutyGroup
 from mulligan.failure.error_codes import Catalogue, ErrorCode
@@ -172,6 +173,7 @@ class Wiring:
         self.ids = IdSearch(store)
         self.limits = LimitUsage(store)
         self.keys = ApiKeys(store, ids, self._draw)
+        self.web_sessions = WebSessions(store, ids, self._draw)
         self.audit = Audit(store)
         self.subscriptions = Subscriptions(
             store,

@@ -30,7 +30,7 @@ from mulligan.web.access.authentication import Authentication, read_bearer
 from mulligan.web.access.caller import ANONYMOUS, SCRAPER, Caller
 from mulligan.web.access.idempotency import Repeatable, read_request_id
 from mulligan.web.access.status import status_of
-from mulligan.web.access.terms import Terms, WithoutKey
+from mulligan.web.access.terms import KeylessTerms, Terms, WithoutKey
 from mulligan.web.problems import Problem
 
 logger = logging.getLogger("mulligan.web")
@@ -66,7 +66,7 @@ class KeyAccess:
             raise Problem(401, "UNAUTHORIZED", str(refused), headers={"WWW-Authenticate": "Bearer"}) from None
         return to_caller(key)
 
-    def find_keyless(self, route: Terms, request: Request) -> Caller | None:
+    def find_keyless(self, route: KeylessTerms, request: Request) -> Caller | None:
         """As whom a request without a key is answered; None: it needs one."""
         match route.without_key:
             case WithoutKey.ANYONE:
@@ -77,14 +77,14 @@ class KeyAccess:
 
     def _is_scraper(self, request: Request) -> bool:
         """Whether its address is in the settings. Behind a proxy, every request may have the address of the proxy."""
-        address = _address(request)
+        address = client_address(request)
         if address == UNKNOWN_ADDRESS or any(name in request.headers for name in FORWARDED):
             return False
         return any(ip_address(address) in ip_network(network) for network in self._settings().metrics_networks)
 
     async def charge_failure(self, request: Request) -> None:
         """Count a failed authentication. Raises a Problem, 429, if the address has had too many."""
-        subject = f"ip/{_network(_address(request))}"
+        subject = f"ip/{_network(client_address(request))}"
         now = self._clock().monotonic()
         # An address that is blocked costs the store nothing.
         if (until := self._blocked.get(subject, now)) > now:
@@ -97,11 +97,13 @@ class KeyAccess:
             raise _too_many(answer.retry_after)
 
     @asynccontextmanager
-    async def admit(self, caller: Caller, route: Terms, request: Request) -> AsyncIterator[Repeatable | None]:
-        """Raises a Problem: 403, 409 or 429."""
+    async def admit(
+        self, caller: Caller, route: Terms, request: Request, *, name: str | None = None
+    ) -> AsyncIterator[Repeatable | None]:
+        """`name` is the client's own name of a change, if it is not in the header. Raises a Problem: 403, 409, 429."""
         refusal = _refusal(caller, route)
         is_change = route.is_change and refusal is None
-        request_id = read_request_id(request, caller) if is_change else None
+        request_id = read_request_id(request, caller, name) if is_change else None
         change = self._entry(caller, route, request, request_id) if is_change else None
         wanted = AdmissionRequest(
             subject=f"key/{caller.key}",
@@ -155,7 +157,7 @@ class KeyAccess:
             key=caller.key,
             owner=caller.owner,
             request_id=request_id,
-            ip=_address(request),
+            ip=client_address(request),
         )
 
     def _find_used(self, key: str) -> str | None:
@@ -201,7 +203,7 @@ def _too_many(wait: timedelta) -> Problem:
     return Problem(429, "RATE_LIMITED", message, headers={"Retry-After": str(seconds)})
 
 
-def _address(request: Request) -> str:
+def client_address(request: Request) -> str:
     return _read_address(request.client.host if request.client is not None else "")
 
 

@@ -108,6 +108,7 @@ ADMIN = frozenset(
         "service",
         "services",
         "set_alert",
+        "sign_in_link",
         "silence_alert",
         "unsilence_alert",
         "workers",

@@ -33,5 +33,9 @@ class Terms(Protocol):
     @property
     def status(self) -> int: ...
 
+
+class KeylessTerms(Terms, Protocol):
+    """Of a route that may be open to requests without a key."""
+
     @property
     def without_key(self) -> WithoutKey | None: ...
