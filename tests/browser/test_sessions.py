@@ -49,7 +49,7 @@ def test_signing_in_never_leads_to_another_site(site: Site, target: str) -> None
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
 
 
-@pytest.mark.parametrize("key", ["", "mk_unknown", "x" * 5_000, "mk_00000000_" + "0" * 43 + "_000000"])
+@pytest.mark.parametrize("key", ["", "mk_unknown", "x" * 3_000, "mk_00000000_" + "0" * 43 + "_000000"])
 def test_a_wrong_key_does_not_sign_in(site: Site, key: str) -> None:
     client = site.anonymous(follow_redirects=False)
     answer = client.post("/sign-in", data={"key": key})
