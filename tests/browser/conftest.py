@@ -20,7 +20,7 @@ ARGUMENTS = (
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Of one module: while it is there, an event loop runs in this thread, and a test of another module may need one."""
+    """Of one module: while it is there, an event loop runs in this thread, and tests of other modules run theirs."""
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("install chromium")
