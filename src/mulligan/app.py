@@ -15,7 +15,8 @@ from mulligan.console.arguments import BY_THE_CALL, CONCURRENCY, FLAG, PORT, QUE
 from mulligan.console.batches import Batch, Retried
 from mulligan.console.dead_letters import ExportedJob, Purge
 from mulligan.console.duties import DutyStatus
-from mulligan.console.policies import PoliciesInForce
+from mulligan.console.policies import PackStatus, PoliciesInForce
+from mulligan.console.queues import QueueStatus
 from mulligan.console.reclassify import Reclassification
 from mulligan.console.schedules import ScheduleStatus
 from mulligan.console.services import ServiceHandle
@@ -988,14 +989,16 @@ class App:
         *,
         owner: str | None = None,
         actor: str | None = None,
+        reason: str | None = None,
         limit: int = 200,
         request_id: str | None = None,
     ) -> list[Job[Any]]:
         """Take stuck jobs from their workers and settle each as a TIMEOUT failure through its policy; those jobs.
 
-        A worker that settles such a job first wins; one that settles it later is refused.
+        A worker that settles such a job first wins; one that settles it later is refused. The reason is stored in the
+        technical detail of each failure.
         """
-        return self.wiring.stuck.process(owner=owner, actor=actor, limit=limit, request_id=request_id)
+        return self.wiring.stuck.process(owner=owner, actor=actor, reason=reason, limit=limit, request_id=request_id)
 
     def export(
         self, wanted: JobFilter | None = None, *, owner: str | None = None, events: bool = False
@@ -1154,9 +1157,20 @@ class App:
         """Return the limits of kinds, queues and owners, and the retry budgets, from code and policies file."""
         return self.wiring.limits_in_force()
 
+    def budgets(self) -> list[SpendingRecord]:
+        """Return the owners that have a retry budget of their own, and what their automatic retries have cost of it."""
+        return self.wiring.limits.list_budgets()
+
     def spending(self, owner: str) -> SpendingRecord | None:
         """Return what the automatic retries of an owner have cost of its budget; None if it has no budget."""
         return self.wiring.limits.spending(owner)
+
+    def queues(self) -> list[QueueStatus]:
+        """Return every queue with its ready and running jobs, since when the oldest waits, its workers and its pause.
+
+        The numbers are exact up to 10,000 ready jobs in all. Above, `at_least` is True where there are more.
+        """
+        return self.wiring.queues.list_queues()
 
     def pauses(self) -> list[Pause]:
         """Return all pauses in force: queues, kinds, services, duties, schedules and intake."""
@@ -1368,6 +1382,11 @@ class App:
         """
         return self.wiring.policy_console.find(kind, of_owner=of_owner)
 
+    def packs(self) -> list[PackStatus]:
+        """Return the packs of rules that are installed, in the order in which they are tried: after the rules of the
+        policies file, of the task and of the app."""
+        return self.wiring.policy_console.packs()
+
     # Access to the HTTP API
 
     def create_key(
@@ -1412,10 +1431,21 @@ class App:
         """Return keys by id, also revoked and expired ones. `cursor` is the id of the last key seen."""
         return self.wiring.keys.list_keys(owner=owner, limit=limit, cursor=cursor)
 
-    def sign_in_link(self, key_id: str, *, is_audited: bool = False, actor: str | None = None) -> str:
+    def sign_in_link(
+        self,
+        key_id: str,
+        *,
+        owner: str | None = None,
+        within: Collection[Scope] | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+    ) -> str:
         """Return a token that signs in to the dashboard with this key, valid once and for ten minutes. Its address is
-        `/sign-in?link=TOKEN`. Raises KeyNotFound for a key that is unknown, expired or revoked."""
-        return self.wiring.web_sessions.offer_link(key_id, is_audited=is_audited, actor=actor)
+        `/sign-in?link=TOKEN`. Raises KeyNotFound for a key that is unknown, expired, revoked or of another owner, and
+        KeyNotAllowed for one with scopes beyond `within`."""
+        return self.wiring.web_sessions.offer_link(
+            key_id, owner=owner, within=within, is_audited=is_audited, actor=actor
+        )
 
     def revoke_key(
         self,

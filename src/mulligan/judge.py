@@ -48,7 +48,7 @@ class Judge:
         services: ServiceBook | None = None,
     ) -> None:
         self._tasks = tasks
-        self._rules: tuple[AnyRule, ...] = tuple(rules)
+        self.rules: tuple[AnyRule, ...] = tuple(rules)
         self.catalogue = catalogue
         self._default = default
         self._draw = draw
@@ -76,7 +76,7 @@ class Judge:
         known, index = self._indexes.get((kind, owner), (None, None))
         if index is None or known is not in_force:
             own: tuple[AnyRule, ...] = self._tasks[kind].rules if kind in self._tasks else ()
-            index = RuleIndex((*in_force.rules, *own, *self._rules, *self._pack_rules), kind)
+            index = RuleIndex((*in_force.rules, *own, *self.rules, *self._pack_rules), kind)
             if len(self._indexes) >= MOST_INDEXES:
                 self._indexes = {}
             # A task of this kind may be registered later.

@@ -289,6 +289,17 @@ class BudgetRules(Bench):
             assert (found.today, found.budget.per_day) == (0, 2)
         assert twin.spending(OWNER) is None
 
+    def test_owners_with_a_budget_of_their_own_are_listed_with_what_they_spent(self) -> None:
+        self._has_budgets = True
+        book = LimitBook(budgets={OWNER: RetryBudget(per_day=5), "*": RetryBudget(per_day=9)})
+        self.store.limit_by(lambda: book)
+        self.retried(1, owner="other")
+        assert self.run() == 1
+        self.retried(2, priority=HIGH)
+        assert self.run() == 2
+        found = {spent.owner: (spent.today, spent.budget.per_day) for spent in self.store.budgets()}
+        assert found == {OWNER: (2, 5)}
+
     def test_what_was_spent_long_ago_is_forgotten(self) -> None:
         self.budget(per_day=5)
         self.retried(1)

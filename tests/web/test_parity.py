@@ -29,6 +29,7 @@ NO_COMMAND = {
     "asgi": CODE,
     "close": PROCESS,
     "find_key": "a server checks tokens; a person lists keys: `mulligan keys list`",
+    "packs": "`mulligan policies packs` lists those of its own machine",
     "receive_hook": "a partner calls it, over HTTP",
     "names": PROCESS,
     "limits_in_force": PROCESS,

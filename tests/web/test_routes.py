@@ -398,8 +398,13 @@ def _pauses(world: World) -> None:
     refused(world.admin.post("pauses", json={}), 400, "VALIDATION_ERROR")
 
 
-@drives("limits", "spending", "forget_owner")
+@drives("limits", "budgets", "queues", "spending", "forget_owner")
 def _limits(world: World) -> None:
+    assert all(spent["owner"] for spent in ok(world.admin.get("budgets"))["budgets"])
+    job = world.queued()
+    (queue,) = [each for each in ok(world.admin.get("queues"))["queues"] if each["name"] == job.queue]
+    assert queue["ready"] >= 1 and queue["paused"] is None
+    assert job.kind in queue["unhandled"], "no worker runs"
     assert ok(world.admin.get("limits")).keys() == {"limits"}
     assert ok(world.admin.get("limits", params={"owner": "acme"}))["spending"]["owner"] == "acme"
     assert ok(world.acme.get("owners/acme/spending"))["budget"]["per_day"] == 1000
@@ -411,8 +416,9 @@ def _limits(world: World) -> None:
     assert ok(world.admin.delete("owners/leaver", params={"reason": "closed"}))["verb"] == "forget"
 
 
-@drives("policies", "reclassify")
+@drives("policies", "packs", "reclassify")
 def _policies(world: World) -> None:
+    assert "http" in [pack["name"] for pack in ok(world.admin.get("policies/packs"))["packs"]]
     found = ok(world.admin.get("policies", params={"kind": "reject"}))
     assert [policy["max_attempts"] for policy in found["policies"]] == [1] and found["file"] is None
     refused(world.admin.get("policies", params={"kind": "nothing"}), 404, "UNKNOWN_KIND")

@@ -32,6 +32,7 @@ COMMANDS = {
         "List the projections, the one that is furthest behind first.",
     ),
     "workers": ("mulligan.cli.workers:workers", "List the workers."),
+    "queues": ("mulligan.cli.queues:queues", "List the queues, with their ready jobs and workers."),
     "limits": ("mulligan.cli.limits:limits", "List the concurrency limits in force."),
     "duties": ("mulligan.cli.duties:duties", "List the duties, with their last run and pause."),
     "schedules": ("mulligan.cli.schedules:schedules", "List the schedules, with their next ticks and last run."),

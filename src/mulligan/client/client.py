@@ -190,11 +190,12 @@ class Client:
         *,
         owner: str | None = None,
         actor: str | None = None,  # noqa: ARG002
+        reason: str | None = None,
         limit: int = 200,
         request_id: str | None = None,
     ) -> list[Job[Any]]:
         """Take stuck jobs from their workers. Each is settled as a TIMEOUT failure, by its policy."""
-        body = {"owner": owner, "limit": limit}
+        body = {"owner": owner, "reason": reason, "limit": limit}
         found = self._server.change("POST", "/admin/jobs/process-stuck", body, request_id=request_id)
         return [self._job(job) for job in found["jobs"]]
 

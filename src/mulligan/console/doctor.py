@@ -216,7 +216,7 @@ def _named(leases: Sequence[Lease]) -> str:
 def unhandled(lanes: Sequence[Lane], alive: Sequence[WorkerRecord]) -> Finding:
     # Another finding reports that no worker is alive.
     ready = [lane for lane in lanes if not lane.is_misfit]
-    left = [lane for lane in ready if alive and not any(_takes(worker, lane) for worker in alive)]
+    left = [lane for lane in ready if alive and not any(worker.takes(lane.queue, lane.kind) for worker in alive)]
     if left:
         return problem(
             Check.JOBS_UNHANDLED,
@@ -235,10 +235,6 @@ def unhandled(lanes: Sequence[Lane], alive: Sequence[WorkerRecord]) -> Finding:
 def _lanes(lanes: Sequence[Lane]) -> str:
     named = [f"{lane.number:,} of {lane.kind!r} in queue {lane.queue!r}" for lane in lanes]
     return "; ".join(named[:NAMED]) + "; …" * (len(named) > NAMED)
-
-
-def _takes(worker: WorkerRecord, lane: Lane) -> bool:
-    return lane.kind in worker.kinds and (worker.queues is None or lane.queue in worker.queues)
 
 
 def waiting(lanes: Sequence[Lane], now: datetime, limits: Limits) -> Finding:

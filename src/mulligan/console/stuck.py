@@ -33,26 +33,30 @@ class StuckJobs:
     def find(self, *, owner: str | None = None, limit: int = 50) -> list[Job[Any]]:
         return [lease.job for lease in self._leases(owner, limit, self.store().now())]
 
-    @check(owner=NAME, actor=STRING, limit=PAGE_SIZE, request_id=REQUEST_ID)
+    @check(owner=NAME, actor=STRING, reason=STRING, limit=PAGE_SIZE, request_id=REQUEST_ID)
     def process(
         self,
         *,
         owner: str | None = None,
         actor: str | None = None,
+        reason: str | None = None,
         limit: int = 200,
         request_id: str | None = None,
     ) -> list[Job[Any]]:
-        once = to_once(request_id, "process stuck", JOBS, owner, actor=actor, limit=limit)
-        return self.store().in_parts(once, lambda: self._process(owner, actor, limit))
+        terms = {"reason": reason} if reason else {}
+        once = to_once(request_id, "process stuck", JOBS, owner, actor=actor, limit=limit, **terms)
+        return self.store().in_parts(once, lambda: self._process(owner, actor, reason, limit))
 
-    def _process(self, owner: str | None, actor: str | None, limit: int) -> list[Job[Any]]:
-        return [self.store().job(job_id) for job_id in self.settle(owner=owner, actor=bounded(actor), limit=limit)]
+    def _process(self, owner: str | None, actor: str | None, reason: str | None, limit: int) -> list[Job[Any]]:
+        settled = self.settle(owner=owner, actor=bounded(actor), reason=bounded(reason), limit=limit)
+        return [self.store().job(job_id) for job_id in settled]
 
     def settle(
         self,
         *,
         owner: str | None = None,
         actor: str | None = None,
+        reason: str | None = None,
         worker: str | None = None,
         limit: int,
         requeues: bool = False,
@@ -66,7 +70,7 @@ class StuckJobs:
         now = now or self.store().now()
         leases = self._leases(owner, limit, now)
         by = worker or _signature_of(actor)
-        outcomes = [self._outcome(lease, now, by, actor, requeues=requeues) for lease in leases]
+        outcomes = [self._outcome(lease, now, by, actor, reason=reason, requeues=requeues) for lease in leases]
         answers = self.store().settle(outcomes) if outcomes else []
         return [lease.fence.id for lease, answer in zip(leases, answers, strict=True) if answer is not Settled.REFUSED]
 
@@ -85,9 +89,19 @@ class StuckJobs:
         stuck = (lease for lease in leases if self.judge.is_stuck(lease, now, after=after))
         return next((self._outcome(lease, now, by, actor) for lease in stuck), None)
 
-    def _outcome(self, lease: Lease, now: datetime, by: str, actor: str | None, *, requeues: bool = False) -> Outcome:
+    def _outcome(
+        self,
+        lease: Lease,
+        now: datetime,
+        by: str,
+        actor: str | None,
+        *,
+        reason: str | None = None,
+        requeues: bool = False,
+    ) -> Outcome:
         elapsed = now - lease.claimed_at
-        verdict = timed_out(elapsed, kind=lease.kind, detail="it was stuck, and its lease was taken away")
+        why = f": {reason}" if reason else ""
+        verdict = timed_out(elapsed, kind=lease.kind, detail=f"it was stuck, and its lease was taken away{why}")
         if requeues:
             # As a lost worker, which says nothing about the job or its service.
             verdict = replace(verdict, ledger=Ledger.LOSSES, blames_service=None, has_begun=lease.has_begun)

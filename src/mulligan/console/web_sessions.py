@@ -1,13 +1,13 @@
 """Sessions of the dashboard: sign in with a key or a one-time link, and sign out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from mulligan.console.arguments import FLAG, NAME, STRING, check
-from mulligan.errors import KeyNotFound, KeyRefused, LinkRefused
+from mulligan.console.arguments import FLAG, KEY_NAME, NAME, SCOPES, STRING, check
+from mulligan.errors import KeyNotAllowed, KeyNotFound, KeyRefused, LinkRefused
 from mulligan.failure.redact import bounded
 from mulligan.records.admission import NewAuditEntry
-from mulligan.records.key import Key
+from mulligan.records.key import Key, Scope
 from mulligan.records.token import RandomBytes, digest_of
 from mulligan.records.web_session import LINK_LASTS, WebSession
 from mulligan.store.store import Store
@@ -46,12 +46,23 @@ class WebSessions:
         if found is not None:
             self.store().end_web_session(digest, audit=[self._entry("sign out", found.stored.key, ip)])
 
-    @check(key_id=NAME, is_audited=FLAG, actor=STRING)
-    def offer_link(self, key_id: str, *, is_audited: bool = False, actor: str | None = None) -> str:
-        """Return a token, valid once and for ten minutes, that signs in with this key. Raises KeyNotFound."""
+    @check(key_id=NAME, owner=KEY_NAME, within=SCOPES, is_audited=FLAG, actor=STRING)
+    def offer_link(
+        self,
+        key_id: str,
+        *,
+        owner: str | None = None,
+        within: Collection[Scope] | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+    ) -> str:
+        """Return a token, valid once and for ten minutes, that signs in with this key. With `owner`, only for a key of
+        this owner; with `within`, only for one without scopes beyond these. Raises KeyNotFound and KeyNotAllowed."""
         found = self.store().api_key(key_id)
-        if found is None or not found.is_usable:
+        if found is None or not found.is_usable or (owner is not None and found.key.owner != owner):
             raise KeyNotFound(key_id)
+        if within is not None and (beyond := [scope for scope in found.key.scopes if scope not in within]):
+            raise KeyNotAllowed(f"the key that asks for the link does not have {', '.join(beyond)} itself", beyond)
         token = self.secrets(TOKEN_BYTES).hex()
         audit = [] if is_audited else [self._entry("offer sign-in link", found.key, None, actor)]
         self.store().offer_sign_in(digest_of(token), key_id, duration=LINK_LASTS, audit=audit)

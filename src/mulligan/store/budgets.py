@@ -268,13 +268,24 @@ class BudgetOperations:
         if budget is None:
             return None
         spent = self._load_spent(session, [owner], Periods.at(session.moment()))[owner]
-        return SpendingRecord(
-            owner=owner,
-            today=spent.today,
-            this_month=spent.this_month,
-            cost_this_month=spent.cost,
-            budget=budget,
-        )
+        return _spending(owner, spent, budget)
+
+    def list_spending(self, session: Session) -> list[SpendingRecord]:
+        """Of the owners that have a budget of their own."""
+        rows = session.rows("budgets_listed")
+        budgets = {row["gate"].removeprefix("owner/"): _budget(row) for row in rows}
+        spent = self._load_spent(session, list(budgets), Periods.at(session.moment()))
+        return [_spending(owner, spent[owner], budget) for owner, budget in budgets.items()]
+
+
+def _spending(owner: str, spent: Spent, budget: RetryBudget) -> SpendingRecord:
+    return SpendingRecord(
+        owner=owner,
+        today=spent.today,
+        this_month=spent.this_month,
+        cost_this_month=spent.cost,
+        budget=budget,
+    )
 
 
 def _budget(row: Record) -> RetryBudget:

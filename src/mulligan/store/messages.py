@@ -139,6 +139,10 @@ class WorkerRecord:
     holds: int = 0
     """How many leases it holds. Only when read."""
 
+    def takes(self, queue: str, kind: str) -> bool:
+        """Whether it claims jobs of this kind in this queue."""
+        return kind in self.kinds and (self.queues is None or queue in self.queues)
+
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -152,6 +156,19 @@ class Lane:
     number: int
     since: datetime
     is_misfit: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLoad:
+    """The ready and the running jobs of one kind in a queue. `since` is when the oldest ready one was queued. With
+    `at_least`, there are more ready jobs than were counted."""
+
+    queue: str
+    kind: str
+    ready: int = 0
+    at_least: bool = False
+    since: datetime | None = None
+    running: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

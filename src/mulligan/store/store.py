@@ -80,6 +80,7 @@ from mulligan.store.messages import (
     Outcome,
     Outlook,
     Permission,
+    QueueLoad,
     Request,
     RetriedMembers,
     WorkerRecord,
@@ -504,6 +505,10 @@ class Store:
         """Return how much of its budget the retries of an owner have used, or None without a budget."""
         return self._read(self._limits.find_spending, owner)
 
+    def budgets(self) -> list[SpendingRecord]:
+        """Return the owners that have a retry budget of their own, by name, with how much of it they have used."""
+        return self._read(self._limits.list_spending)
+
     # Schedules
 
     def schedules(self) -> list[ScheduleRecord]:
@@ -769,6 +774,11 @@ class Store:
     def lanes(self) -> list[Lane]:
         """Count all ready jobs by lane, and those that wait for a worker of another version."""
         return self._read(self._reading.lanes)
+
+    def queue_loads(self, *, most: int) -> list[QueueLoad]:
+        """Count ready and running jobs by queue and kind. About `most` ready jobs are read, evenly from all
+        lanes; where there are more, the number is a lower bound."""
+        return self._read(self._reading.queue_loads, most)
 
     def find_ids(self, what: str, part: str, *, owner: str | None = None, limit: int) -> list[str]:
         """Return ids of a `"job"`, `"batch"` or `"redrive"`: the one equal to `part` first, then the newest that begin

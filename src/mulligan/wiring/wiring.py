@@ -27,6 +27,7 @@ from mulligan.console.limits import LimitUsage
 from mulligan.console.metrics import MetricConsole
 from mulligan.console.pauses import Pauses
 from mulligan.console.policies import PolicyConsole
+from mulligan.console.queues import Queues
 from mulligan.console.reclassify import Reclassifier
 from mulligan.console.redrives import Redrives
 from mulligan.console.results import Results
@@ -158,6 +159,7 @@ class Wiring:
             schedules=self.schedules,
             queues=lambda: self.quotas.in_force.queues,
         )
+        self.queues = Queues(store, self.pauses)
         self.jobs = Jobs(
             store,
             ids,
@@ -169,7 +171,7 @@ class Wiring:
         )
         self.results = Results(store, lambda: self.parts.changes(self.store()), self.clock, tasks)
         self.events = EventLog(store)
-        self.policy_console = PolicyConsole(tasks, self.judge.in_force, self.policies, self.names)
+        self.policy_console = PolicyConsole(tasks, self.judge.rules, self.judge.in_force, self.policies, self.names)
         self.ids = IdSearch(store)
         self.limits = LimitUsage(store)
         self.keys = ApiKeys(store, ids, self._draw)
