@@ -1,10 +1,32 @@
 """The dashboard: pages that show what failed and why, and forms that put it right. They decide nothing: they ask the
 console of the person who is signed in, and render."""
 
-from mulligan.web.pages import help_page
+from mulligan.web.pages import (
+    audit,
+    doctor,
+    duties,
+    help_page,
+    keys,
+    notifications,
+    policies,
+    queues,
+    schedules,
+    workers,
+)
 from mulligan.web.pages.page import Page, Pages
 
-GROUPS: tuple[Pages, ...] = (help_page.pages,)
+GROUPS: tuple[Pages, ...] = (
+    help_page.pages,
+    workers.pages,
+    queues.pages,
+    duties.pages,
+    schedules.pages,
+    policies.pages,
+    notifications.pages,
+    keys.pages,
+    audit.pages,
+    doctor.pages,
+)
 
 PAGES: list[Page] = [page for group in GROUPS for page in group.declared]
 

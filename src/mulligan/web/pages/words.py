@@ -83,6 +83,16 @@ def plural(count: float, one: str, many: str = "") -> str:
     return f"{number(count)} {one if count == 1 else many or one + 's'}"
 
 
+def verb(count: float, one: str, many: str) -> str:
+    """The verb of a number of things: `1 worker runs`, `2 workers run`."""
+    return one if count == 1 else many
+
+
+def joined(*sentences: str) -> str:
+    """Those that say something, as one text."""
+    return " ".join(filter(None, sentences))
+
+
 def percent(part: float | None) -> str:
     return NOTHING if part is None else f"{part * 100:.0f} %"
 
