@@ -161,12 +161,16 @@ def _status(task: Task[..., Any, Any], owner: str, standing: InForce, rules_of_a
         max_snoozes=policy.max_snoozes,
         longest_hint=policy.longest_hint,
         rules=_rules(standing.rules),
-        code_rules=_rules([*task.rules, *rules_of_app]),
+        code_rules=_rules(rule for rule in (*task.rules, *rules_of_app) if _concerns(rule, task)),
         schedule=tuple(schedule(policy, at_most=SHOWN_RETRIES)),
         sources=standing.sources,
         version=standing.version,
         in_words=tuple(_in_words(standing)),
     )
+
+
+def _concerns(rule: AnyRule, task: Task[..., Any, Any]) -> bool:
+    return not isinstance(rule, Rule) or rule.kind is None or rule.kind in (task.name, *task.aliases)
 
 
 def _rules(rules: Iterable[AnyRule]) -> tuple[RuleStatus, ...]:

@@ -37,9 +37,9 @@ def _refused(entries: Sequence[AuditEntry]) -> str:
 
 
 def outcome_of(entry: AuditEntry) -> str:
-    """`done`, `refused`, `failed` or `open`; a command has no status."""
+    """`done`, `refused`, `failed` or `open`. Only requests have a status; a command is recorded when it is done."""
     if entry.status is None:
-        return "open" if entry.request_id or entry.ip else "done"
+        return "open" if " /" in entry.action else "done"
     if entry.status < 400:
         return "done"
     return "failed" if entry.status >= 500 else "refused"

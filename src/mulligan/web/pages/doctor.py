@@ -6,7 +6,7 @@ from mulligan.records.finding import Finding, Level
 from mulligan.records.key import Scope
 from mulligan.web.pages.page import PageCall, Pages, View
 from mulligan.web.pages.sentence import Sentence, failed, held
-from mulligan.web.pages.words import plural, verb
+from mulligan.web.pages.words import plural
 
 pages = Pages("Doctor")
 
@@ -16,13 +16,32 @@ ORDER = (Level.PROBLEM, Level.WARNING, Level.OK)
 def describe_findings(findings: Sequence[Finding]) -> Sentence:
     levels = [finding.level for finding in findings]
     problems, warnings = levels.count(Level.PROBLEM), levels.count(Level.WARNING)
-    lead = (f"{plural(levels.count(Level.OK), 'check')} found nothing.",)
+    fine = plural(levels.count(Level.OK), "check")
     if not problems and not warnings:
-        return Sentence(("Everything is in order.",), lead)
+        return Sentence(("Everything is in order.",), (f"{fine} found nothing wrong.",))
     bad, odd = failed(plural(problems, "problem")), held(plural(warnings, "warning"))
-    if problems and warnings:
-        return Sentence(("There are ", bad, " and ", odd, "."), lead)
-    return Sentence((f"There {verb(problems or warnings, 'is', 'are')} ", bad if problems else odd, "."), lead)
+    found = (bad, " and ", odd) if problems and warnings else (bad,) if problems else (odd,)
+    return Sentence((*found, "."), (f"{fine} found nothing wrong.",))
+
+
+# The pages on which something can be done about a finding, by the beginning of its code.
+PLACES = {
+    "jobs.failed": "/",
+    "jobs.stuck": "/workers",
+    "jobs.": "/queues",
+    "workers.": "/workers",
+    "leases.": "/duties",
+    "duties.": "/queues",
+    "services.": "/services",
+    "notify.": "/notifications",
+    "policies.": "/policies",
+    "log.projection": "/duties",
+}
+
+
+def place_of(finding: Finding) -> str:
+    """Empty if no page helps."""
+    return next((path for code, path in PLACES.items() if str(finding.code).startswith(code)), "")
 
 
 @pages.page("/doctor", scope=Scope.JOBS_READ, is_admin=True)
@@ -31,6 +50,6 @@ def show_doctor(call: PageCall) -> View:
     return View(
         "doctor.html",
         says=describe_findings(found),
-        findings=[finding for finding in found if finding.level is not Level.OK],
+        findings=[(finding, place_of(finding)) for finding in found if finding.level is not Level.OK],
         fine=[finding for finding in found if finding.level is Level.OK],
     )

@@ -12,8 +12,8 @@ from mulligan.records.key import Scope
 from mulligan.records.subscription import Channel, SubscriptionRecord
 from mulligan.web.api.terms import String
 from mulligan.web.pages.page import Done, PageCall, Pages, View, WithReason
-from mulligan.web.pages.sentence import Piece, Sentence, failed, held
-from mulligan.web.pages.words import joined, number, plural, verb
+from mulligan.web.pages.sentence import Piece, Sentence, clock, failed, held
+from mulligan.web.pages.words import joined, listing, number, plural, verb
 
 pages = Pages("Notifications")
 
@@ -87,6 +87,18 @@ def _delivered(deliveries: Sequence[Delivery]) -> str:
     return f"{number(bad)} of {last} failed." if bad else f"None of {last} failed."
 
 
+def describe_subscription(found: SubscriptionRecord, deliveries: Sequence[Delivery], *, is_used: bool) -> Sentence:
+    where = "by mail" if found.channel is Channel.EMAIL else "to a webhook"
+    if found.disabled_at is not None:
+        why = f"{found.disabled_because[:1].upper()}{found.disabled_because[1:]}." if found.disabled_because else ""
+        return Sentence((f"{found.name} ", held("is disabled"), " since ", clock(found.disabled_at), "."), (why,))
+    if not is_used:
+        return Sentence(
+            (f"{found.name} is not in the code any more.",), ("Nothing is sent for it. It can be removed.",)
+        )
+    return Sentence((f"{found.name} sends {listing(found.choice.types)} {where}.",), (_delivered(deliveries),))
+
+
 def describe_deliveries(deliveries: Sequence[Delivery], query: DeliveriesQuery) -> Sentence:
     state = f" that {'are' if query.state == 'pending' else 'were'} {query.state}" if query.state else ""
     if not deliveries:
@@ -149,6 +161,21 @@ def _names(
     return {each.id: each.name for each in found if each.id in wanted}
 
 
+@pages.page("/notifications/subscriptions/{subscription_id}", scope=MANAGE)
+def show_subscription(call: PageCall, subscription_id: str) -> View:
+    found = call.console.subscription(subscription_id)
+    deliveries = call.console.deliveries(subscription=found.id, limit=RECENT)
+    return View(
+        "subscription.html",
+        says=describe_subscription(found, deliveries, is_used=found.is_in_use(call.now)),
+        subscription=found,
+        choice=choice_of(found),
+        is_used=found.is_in_use(call.now),
+        deliveries=deliveries,
+        names={found.id: found.name},
+    )
+
+
 @pages.page("/notifications/deliveries", scope=MANAGE)
 def show_deliveries(call: PageCall, query: DeliveriesQuery) -> View:
     found = call.console.deliveries(
@@ -198,8 +225,13 @@ def subscribe(call: PageCall, form: SubscriptionForm) -> View | Done:
     )
     call.request.state.target = created.subscription.id
     if created.secret is None:
-        return Done("/notifications", f"Subscription {form.name} is there.", "Test it to see that the mail arrives.")
+        done = f"Subscription {form.name} is there."
+        return Done(_place(created.subscription), done, "Test it to see that the mail arrives.")
     return View("secret.html", subscription=created.subscription, secret=created.secret, hook=None, is_new=True)
+
+
+def _place(found: SubscriptionRecord) -> str:
+    return f"/notifications/subscriptions/{found.id}"
 
 
 def _owner(call: PageCall, owner: str | None) -> dict[str, Any]:
@@ -207,7 +239,7 @@ def _owner(call: PageCall, owner: str | None) -> dict[str, Any]:
     return {"owner": owner} if call.caller.is_admin else {}
 
 
-@pages.action("/notifications/{subscription_id}/test", scope=MANAGE)
+@pages.action("/notifications/subscriptions/{subscription_id}/test", scope=MANAGE)
 def send_sample(call: PageCall, subscription_id: str) -> Done:
     delivery = call.console.test_subscription(subscription_id)
     return Done(
@@ -215,25 +247,25 @@ def send_sample(call: PageCall, subscription_id: str) -> Done:
     )
 
 
-@pages.action("/notifications/{subscription_id}/disable", scope=MANAGE)
+@pages.action("/notifications/subscriptions/{subscription_id}/disable", scope=MANAGE)
 def disable_subscription(call: PageCall, subscription_id: str, form: WithReason) -> Done:
     found = call.console.disable_subscription(subscription_id, reason=form.reason)
-    return Done("/notifications", f"Subscription {found.name} is disabled.", "What was not sent yet is skipped.")
+    return Done(_place(found), f"Subscription {found.name} is disabled.", "What was not sent yet is skipped.")
 
 
-@pages.action("/notifications/{subscription_id}/enable", scope=MANAGE)
+@pages.action("/notifications/subscriptions/{subscription_id}/enable", scope=MANAGE)
 def enable_subscription(call: PageCall, subscription_id: str) -> Done:
     found = call.console.enable_subscription(subscription_id)
-    return Done("/notifications", f"Subscription {found.name} is enabled, from now on.")
+    return Done(_place(found), f"Subscription {found.name} is enabled, from now on.")
 
 
-@pages.action("/notifications/{subscription_id}/rotate", scope=MANAGE)
+@pages.action("/notifications/subscriptions/{subscription_id}/rotate", scope=MANAGE)
 def rotate_secret(call: PageCall, subscription_id: str) -> View:
     rotated = call.console.rotate_secret(subscription_id)
     return View("secret.html", subscription=rotated.subscription, secret=rotated.secret, hook=None, is_new=False)
 
 
-@pages.action("/notifications/{subscription_id}/remove", scope=MANAGE)
+@pages.action("/notifications/subscriptions/{subscription_id}/remove", scope=MANAGE)
 def unsubscribe(call: PageCall, subscription_id: str) -> Done:
     found = call.console.unsubscribe(subscription_id)
     return Done("/notifications", f"Subscription {found.name} was removed.", "What was not sent yet is skipped.")

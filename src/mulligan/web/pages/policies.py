@@ -141,7 +141,5 @@ def reclassify(call: PageCall, form: JudgedForm) -> Done:
     if not found.retried and not found.skipped:
         return Done("/policies/reclassify", "No failed job would be retried any more.", tone="held")
     are = f"{plural(len(found.retried), 'job')} {verb(len(found.retried), 'is', 'are')} retried."
-    skipped = (
-        f"{number(len(found.skipped))} could not be: {next(iter(found.skipped.values()))}" if found.skipped else ""
-    )
-    return Done("/policies", are, skipped)
+    first = next(iter(found.skipped.values()), "")
+    return Done("/policies", are, f"{number(len(found.skipped))} could not be: {first}." if first else "")

@@ -62,7 +62,7 @@ def list_values(policy: PolicyStatus) -> list[Value]:
         "max_attempts": ("attempts at most", number(policy.max_attempts)),
         "backoff": ("wait between attempts", policy.backoff),
         "timeout": ("an attempt may take", duration(policy.timeout)),
-        "deadline": ("to be done within", duration(policy.deadline)),
+        "deadline": ("to be done within", "any time" if policy.deadline is None else duration(policy.deadline)),
         "limits": ("retries by code", _limits(policy)),
         "windows": ("retries run", "; ".join(policy.windows) or "at any time"),
         "max_crashes": ("fails at crash", f"{number(policy.max_crashes)} in a row"),
@@ -73,5 +73,9 @@ def list_values(policy: PolicyStatus) -> list[Value]:
 
 
 def _limits(policy: PolicyStatus) -> str:
-    found = [f"{code} {'never' if most == 0 else f'{most} times'}" for code, most in policy.limits.items()]
+    found = [f"{code} {_times(most)}" for code, most in policy.limits.items()]
     return ", ".join(found) or NOTHING
+
+
+def _times(most: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(most, f"{most} times")

@@ -63,16 +63,11 @@ def _names(names: Sequence[str], *, capital: bool = False) -> str:
 def _paused(pauses: Sequence[Pause]) -> str:
     if not pauses:
         return "Nothing is paused."
-    others = [each for each in pauses if each.what != "queue"]
     endless = sum(each.until is None for each in pauses)
     return joined(
-        f"{plural(len(pauses), 'pause')} {verb(len(pauses), 'is', 'are')} in force{_what(others)}.",
-        f"{number(endless)} without an end." if endless else "",
+        f"Paused: {listing([f'{each.what} {each.name}' for each in pauses], 5)}.",
+        f"{number(endless)} of {number(len(pauses))} {verb(endless, 'has', 'have')} no end." if endless else "",
     )
-
-
-def _what(pauses: Sequence[Pause]) -> str:
-    return f", also of {listing([f'{each.what} {each.name}' for each in pauses])}" if pauses else ""
 
 
 class Use(NamedTuple):

@@ -42,7 +42,9 @@ def ago(moment: datetime, now: datetime) -> str:
     seconds = (now - moment).total_seconds()
     if abs(seconds) < 1:
         return "now"
-    return f"{short_duration(seconds)} ago" if seconds > 0 else f"in {short_duration(-seconds)}"
+    # Whole seconds, as the script goes on.
+    size = short_duration(int(abs(seconds)))
+    return f"{size} ago" if seconds > 0 else f"in {size}"
 
 
 def exact(moment: datetime) -> str:
