@@ -31,7 +31,7 @@ def make_shop(url: str, *, policies: Path | None = None, rules: tuple[Rule, ...]
     app = App(
         url,
         rules=rules,
-        queues=[Queue("media"), Queue("mail", concurrency=20)],
+        queues=[Queue("media"), Queue("mail"), Queue("bulk", concurrency=20)],
         owners=[
             Owner("acme", concurrency=10, retries_per_day=500, cost_per_month=2_000),
             Owner("globex", retries_per_month=1_000, over_budget="fail"),

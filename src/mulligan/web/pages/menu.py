@@ -7,6 +7,7 @@ from typing import NamedTuple
 from mulligan.app import App
 from mulligan.errors import MulliganError
 from mulligan.records.job import JobFilter
+from mulligan.records.key import Scope
 from mulligan.service.state import BreakerState
 from mulligan.web.access.caller import Caller
 from mulligan.web.access.console import Console
@@ -25,6 +26,7 @@ class Item(NamedTuple):
     counted: str = ""
     sign: str = ""
     tone: str = ""
+    scope: Scope = Scope.JOBS_READ
 
 
 GROUPS: tuple[tuple[Item, ...], ...] = (
@@ -45,9 +47,9 @@ GROUPS: tuple[tuple[Item, ...], ...] = (
         Item("/redrives", "Redrives"),
         Item("/policies", "Policies", is_admin=True),
         Item("/alerts", "Alerts", is_admin=True),
-        Item("/notifications", "Notifications"),
-        Item("/keys", "Keys"),
-        Item("/audit", "Audit"),
+        Item("/notifications", "Notifications", scope=Scope.WEBHOOKS_MANAGE),
+        Item("/keys", "Keys", scope=Scope.KEYS_MANAGE),
+        Item("/audit", "Audit", scope=Scope.KEYS_MANAGE),
         Item("/doctor", "Doctor", is_admin=True),
     ),
 )
@@ -75,7 +77,7 @@ class Menu:
             [
                 Entry(item, numbers.get(item.counted) or None, item.path == current)
                 for item in group
-                if caller.is_admin or not item.is_admin
+                if (caller.is_admin or not item.is_admin) and item.scope in caller.scopes
             ]
             for group in GROUPS
         ]

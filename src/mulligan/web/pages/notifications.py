@@ -83,8 +83,9 @@ def _delivered(deliveries: Sequence[Delivery]) -> str:
     if not deliveries:
         return "Nothing was delivered yet."
     bad = sum(each.state is DeliveryState.FAILED for each in deliveries)
-    last = f"the last {plural(len(deliveries), 'delivery', 'deliveries')}"
-    return f"{number(bad)} of {last} failed." if bad else f"None of {last} failed."
+    if len(deliveries) == 1:
+        return "The only delivery failed." if bad else "The only delivery did not fail."
+    return f"{number(bad) if bad else 'None'} of the last {number(len(deliveries))} deliveries failed."
 
 
 def describe_subscription(found: SubscriptionRecord, deliveries: Sequence[Delivery], *, is_used: bool) -> Sentence:
@@ -93,20 +94,31 @@ def describe_subscription(found: SubscriptionRecord, deliveries: Sequence[Delive
         why = f"{found.disabled_because[:1].upper()}{found.disabled_because[1:]}." if found.disabled_because else ""
         return Sentence((f"{found.name} ", held("is disabled"), " since ", clock(found.disabled_at), "."), (why,))
     if not is_used:
-        return Sentence(
-            (f"{found.name} is not in the code any more.",), ("Nothing is sent for it. It can be removed.",)
-        )
+        return Sentence((f"{found.name} is not in the code any more.",), ("Nothing is sent; it can be removed.",))
     return Sentence((f"{found.name} sends {listing(found.choice.types)} {where}.",), (_delivered(deliveries),))
 
 
 def describe_deliveries(deliveries: Sequence[Delivery], query: DeliveriesQuery) -> Sentence:
-    state = f" that {'are' if query.state == 'pending' else 'were'} {query.state}" if query.state else ""
-    if not deliveries:
-        return Sentence((f"There are no deliveries{state}.",), ("Each event that matches a subscription is one.",))
-    more = "at least " if len(deliveries) == PAGE else ""
+    number = len(deliveries)
     if query.cursor is not None:
-        return Sentence((f"Older deliveries{state}.",))
-    return Sentence((f"{more}{plural(len(deliveries), 'delivery', 'deliveries')}{state}.".capitalize(),))
+        return Sentence((f"Older deliveries{_in_state(query.state, 2)}.",))
+    if not deliveries:
+        nothing = f"There are no deliveries{_in_state(query.state, 2)}."
+        return Sentence((nothing,), ("Each event that matches a subscription is one.",))
+    least = "At least " if number == PAGE else ""
+    return Sentence((f"{least}{plural(number, 'delivery', 'deliveries')}{_in_state(query.state, number)}.",))
+
+
+def _in_state(state: str, number: int) -> str:
+    """`that were skipped`"""
+    words = {
+        "pending": f"{verb(number, 'is', 'are')} pending",
+        "delivered": f"{verb(number, 'was', 'were')} delivered",
+        "failed": "failed",
+        "skipped": f"{verb(number, 'was', 'were')} skipped",
+        "suppressed": f"{verb(number, 'is', 'are')} part of a digest",
+    }
+    return f" that {words[state]}" if state else ""
 
 
 def describe_delivery(delivery: Delivery) -> Sentence:
@@ -172,7 +184,6 @@ def show_subscription(call: PageCall, subscription_id: str) -> View:
         choice=choice_of(found),
         is_used=found.is_in_use(call.now),
         deliveries=deliveries,
-        names={found.id: found.name},
     )
 
 

@@ -1,4 +1,4 @@
-"""The sentence that opens a page, in pieces: the template renders times, so that they go on, and colours what matters."""
+"""The sentence that opens a page, in pieces. The template renders times, which go on, and colours what matters."""
 
 from datetime import datetime
 from typing import NamedTuple
