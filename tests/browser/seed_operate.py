@@ -74,9 +74,13 @@ BROKEN = Rule("BAD_FEED", "final", message="truncated", kind="import_feed")
 TRUNCATED = Rule("FEED_TRUNCATED", "retryable", message="truncated", kind="import_feed")
 
 
-def change(app: App, statement: str, **values: Any) -> None:
+def change(app: App, statement: str) -> None:
     """Make something older than a test can wait for."""
-    app.store._write(lambda session: session.execute(statement, values))
+    app.store._write(lambda session: session.execute(statement, {}))
+
+
+def microseconds(length: timedelta) -> int:
+    return round(length.total_seconds() * 1e6)
 
 
 class Worker:
@@ -110,12 +114,9 @@ class Worker:
         return [lease.fence.id for lease in self.app.store.claim(claim).leases]
 
     def fall_silent(self, since: timedelta) -> None:
-        change(
-            self.app,
-            "UPDATE mulligan_workers SET seen_at = seen_at - :by, started_at = started_at - :by WHERE host = :host",
-            by=round(since.total_seconds() * 1e6),
-            host=self.record.host,
-        )
+        by = microseconds(since)
+        earlier = f"seen_at = seen_at - {by}, started_at = started_at - {by}"
+        change(self.app, f"UPDATE mulligan_workers SET {earlier} WHERE host = '{self.record.host}'")
 
 
 def enqueue(app: App, kind: str, number: int, *, owner: str = "", **options: Any) -> None:
@@ -125,13 +126,9 @@ def enqueue(app: App, kind: str, number: int, *, owner: str = "", **options: Any
 
 
 def make_old(app: App, ids: list[str], by: timedelta) -> None:
+    earlier = f"last_attempt_at = last_attempt_at - {microseconds(by)}"
     for job in ids:
-        change(
-            app,
-            "UPDATE mulligan_jobs SET last_attempt_at = last_attempt_at - :by WHERE id = :id",
-            by=round(by.total_seconds() * 1e6),
-            id=job,
-        )
+        change(app, f"UPDATE mulligan_jobs SET {earlier} WHERE id = '{job}'")
 
 
 def seed_workers(app: App) -> list[Worker]:
@@ -164,21 +161,9 @@ def seed_queues(app: App) -> None:
     app.pause("28m", queue="mail", actor="on-call", reason="the provider asks for quiet")
     app.pause(None, intake="import_feed", actor="ann", reason="feeds are broken")
     app.pause("2h", duty="prune", actor="ann", reason="an audit needs the old jobs")
-    month = app.store.now().strftime("%Y-%m")
-    for owner, period, retries, cost in (("acme", "%Y-%m-%d", 431, 0), ("acme", "%Y-%m", 900, 1_204)):
-        change(
-            app,
-            "INSERT INTO mulligan_spending (owner, period, retries, cost) VALUES (:owner, :period, :retries, :cost)",
-            owner=owner,
-            period=app.store.now().strftime(period),
-            retries=retries,
-            cost=cost,
-        )
-    change(
-        app,
-        "INSERT INTO mulligan_spending (owner, period, retries, cost) VALUES ('globex', :period, 1000, 0)",
-        period=month,
-    )
+    day, month = (app.store.now().strftime(form) for form in ("%Y-%m-%d", "%Y-%m"))
+    for spent in (f"'acme', '{day}', 431, 0", f"'acme', '{month}', 900, 1204", f"'globex', '{month}', 1000, 0"):
+        change(app, f"INSERT INTO mulligan_spending (owner, period, retries, cost) VALUES ({spent})")
 
 
 def seed_duties(app: App) -> None:
@@ -212,6 +197,7 @@ def seed_schedules(app: App) -> None:
 def seed_failures(url: str) -> None:
     """Feeds that failed for good, by rules of an earlier version."""
     with make_shop(url, rules=(BROKEN,)) as app:
+        app.migrate()
         for owner, number in (("acme", 4), ("globex", 2)):
             enqueue(app, "import_feed", number, owner=owner)
         app.run_until_idle()
@@ -237,11 +223,11 @@ def seed_notifications(app: App) -> None:
     app.disable_subscription(off.id, reason="the ledger moves to another host", actor="ann")
     states = ("delivered", "failed", "skipped", "suppressed", "pending")
     for delivery, state in zip(app.deliveries(limit=5), states, strict=True):
-        change(app, *_delivery(delivery.id, state))
+        change(app, _delivery(delivery.id, state))
     app.create_hook("gateway is repaired", group="5f1d7a84", owner="acme")
 
 
-def _delivery(delivery: str, state: str) -> Any:
+def _delivery(delivery: str, state: str) -> str:
     outcomes: dict[str, str] = {
         "delivered": "attempts = 1, status = 204, response = '', seconds = 0.21",
         "failed": "attempts = 8, status = 503, response = 'upstream is down', seconds = 1.4, "
@@ -250,7 +236,7 @@ def _delivery(delivery: str, state: str) -> Any:
         "suppressed": "reason = NULL",
         "pending": "attempts = 2, status = 500, reason = 'the receiver answered 500', seconds = 0.3",
     }
-    return [f"UPDATE mulligan_deliveries SET state = '{state}', {outcomes[state]} WHERE id = '{delivery}'"]
+    return f"UPDATE mulligan_deliveries SET state = '{state}', {outcomes[state]} WHERE id = '{delivery}'"
 
 
 def seed_keys(app: App) -> None:
