@@ -1,7 +1,9 @@
 """A shop in operation, for the pages of operators: workers that work, are silent or hold stuck jobs, queues with ready
 jobs, pauses, limits, budgets, schedules, policies, subscriptions with deliveries, keys and an audit."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from mulligan.store.messages import Beat, Claim, WorkerRecord
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 DAY = 24 * HOUR
 KINDS = ("charge", "convert", "import_feed", "render", "send_mail", "report", "sync_stock", DELIVER_KIND)
+# A claim with a number that its worker has used would be answered as the first time.
+CLAIMS = count(1)
 POLICIES = """
 kinds:
   charge:
@@ -87,7 +91,7 @@ class Worker:
     """A worker of another machine, as far as the store can tell."""
 
     def __init__(self, app: App, host: str, slots: int, **options: Any) -> None:
-        self.app, self._claims = app, 0
+        self.app = app
         self.record = WorkerRecord(
             **{
                 "incarnation": f"{host}/4711/1",
@@ -107,9 +111,8 @@ class Worker:
 
     def run(self, *kinds: str, number: int) -> list[str]:
         """Take ready jobs of these kinds, and keep them."""
-        self._claims += 1
         claim = Claim(
-            incarnation=self.record.incarnation, number=self._claims, kinds=kinds, limit=number, lease=DAY, queues=None
+            incarnation=self.record.incarnation, number=next(CLAIMS), kinds=kinds, limit=number, lease=DAY, queues=None
         )
         return [lease.fence.id for lease in self.app.store.claim(claim).leases]
 
@@ -200,7 +203,9 @@ def seed_failures(url: str) -> None:
         app.migrate()
         for owner, number in (("acme", 4), ("globex", 2)):
             enqueue(app, "import_feed", number, owner=owner)
-        app.run_until_idle()
+        # A thread of its own: a browser that is driven from here has a loop running.
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(app.run_until_idle).result()
 
 
 def seed_notifications(app: App) -> None:
