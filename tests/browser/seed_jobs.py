@@ -1,16 +1,19 @@
 """A shop whose gateway is down: jobs in every state, with the past of forty minutes. For tests and for pictures."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from virtual_past import Past, past
 
-from mulligan import App, FinalError, Fixed, Job, JobFilter, Queue, RateLimitedError, RetryPolicy, Service, Snooze
+from mulligan import App, FinalError, Fixed, Job, Queue, RateLimitedError, RetryPolicy, Service, Snooze
 from mulligan.attempt import attempt
 from mulligan.failure.backoff import Exponential
+from mulligan.records.job import Lease, NewJob
 from mulligan.store.messages import Beat, Claim, ReportedProgress, WorkerRecord
 
 MINUTE, SECOND, HOUR = timedelta(minutes=1), timedelta(seconds=1), timedelta(hours=1)
+WORKER = "eu-1-4711-1"
 OWNERS = ("acme", "globex", "initech")
 
 
@@ -30,6 +33,7 @@ class Shop:
         self.box: Past | None = None
         self.is_down = False
         self.jobs: dict[str, str] = {}
+        self._claims = 0
         self.app = App(
             url,
             version="1.8.2",
@@ -73,13 +77,19 @@ class Shop:
                 raise RateLimitedError("429 Too Many Requests", retry_after="2m")
             raise Snooze("2h")
 
+        @app.task(retry=RetryPolicy(max_attempts=6, backoff=Exponential("2m", jitter=None)))
+        def transfer(file: str) -> None:
+            self.take(41)
+            raise TimeoutError(f"the upload of {file} did not end within 40 s")
+
+        @app.task(retry=RetryPolicy(max_attempts=4, backoff=Fixed("30s")))
+        def import_rows(table: str) -> None:
+            self.take(7)
+            raise ConnectionRefusedError(111, f"Connection refused while reading {table}")
+
         @app.task(timeout="10m")
         def report(month: str) -> str:
             return month
-
-        @app.task(timeout="10m")
-        def crawl(site: str) -> str:
-            return site
 
         @app.task
         def archive(month: str) -> str:
@@ -107,54 +117,73 @@ class Shop:
 
     def _live(self, box: Past, failed: int) -> None:
         self._lose_a_worker(box)
+        stuck = self._begin("stuck", "crawl", "globex", site="shop.example")
         for number in range(6):
             self.add(f"converted-{number}", "convert", f"in/2026-11/880{number}.pdf")
         self.add("recovered", "notify", "initech", options={"owner": "initech", "tags": ["eu", "mail"]})
         box.at(30 * MINUTE)
-        self.is_down = True
-        self.add("held", "convert", "in/2026-11/8812.pdf", token="tok-secret-value", options=self._of_batch())
-        for number in range(7):
-            self.add(f"held-{number}", "convert", f"in/2026-11/88{20 + number}.pdf", options={"owner": OWNERS[number % 3]})
-        self.add("bill", "bill", "2026-10", options={"owner": "globex", "dedupe_key": "bill 2026-10"})
-        self.add("slowed", "sync", "north", options={"owner": "globex"})
+        self._break_the_gateway()
         box.at(12 * MINUTE)
+        self._fail_charges(box, failed)
+        self._move_some()
+        box.at(3 * MINUTE)
+        running = self._begin("running", "render", "acme", month="2026-10")
+        self.add("queued", "archive", "2026-06", options={"priority": "high"})
+        box.clock.advance(box.end - box.now)
+        self._beat(box, [stuck, running])
+
+    def _break_the_gateway(self) -> None:
+        self.is_down = True
+        options = {"tags": ["eu", "invoice"], "deadline": "6h"}
+        self.add("held", "convert", "in/2026-11/8812.pdf", token="tok-secret-value", options=options)
+        for number in range(9):
+            options = {"owner": OWNERS[number % 3]}
+            self.add(f"held-{number}", "convert", f"in/2026-11/88{20 + number}.pdf", options=options)
+        self.add("bill", "bill", "2026-10", options={"owner": "globex", "dedupe": "bill 2026-10"})
+        self.add("retrying", "transfer", "media/4711.mp4", options={"tags": ["media"], "deadline": "3h"})
+        self.add("exhausted", "import_rows", "customers", options={"owner": "initech"})
+        self.add("slowed", "sync", "north", options={"owner": "globex"})
+
+    def _fail_charges(self, box: Past, failed: int) -> None:
         for number in range(failed):
             options = {"owner": OWNERS[number % 3], "tags": ["eu"]}
             self.add(f"charge-{number}", "charge", 4711 + number, card="4242", options=options)
             box.advance("17s")
         self.app.retry(self.jobs["charge-0"], actor="ann", reason="the key was renewed")
-        self.app.cancel(self.add("cancelled", "report", "2026-08").id, actor="ann", reason="wrong month")
+        box.advance("1s")
+
+    def _move_some(self) -> None:
+        cancelled = self.add("cancelled", "report", "2026-08", options={"delay": "1h"})
+        self.app.cancel(cancelled.id, actor="ann", reason="wrong month")
         self.add("delayed", "archive", "2026-09", options={"delay": "3h", "deadline": "5h"})
         self.app.pause(queue="bulk", duration="2h", actor="ann", reason="a migration runs")
         self.add("paused", "archive", "2026-07", options={"queue": "bulk", "owner": "globex"})
-        self._run_some(box)
-        self.add("queued", "archive", "2026-06", options={"priority": "high"})
-        self._beat(box)
-
-    def _of_batch(self) -> dict[str, Any]:
-        return {"tags": ["eu", "invoice"], "deadline": "6h"}
 
     def _lose_a_worker(self, box: Past) -> None:
         self.add("lost", "report", "2026-05")
-        self._claim("eu-2", 1, "report")
-        box.clock.advance(2 * MINUTE)
-        self.app.run_until_idle()
+        self._claim("report", MINUTE)
+        box.advance("3m")
 
-    def _claim(self, worker: str, number: int, kind: str) -> Any:
-        claim = Claim(
-            incarnation=worker, number=number, kinds=[kind], limit=1, lease=MINUTE, version="1.8.1", queues=None
+    def _begin(self, name: str, kind: str, owner: str, **arguments: Any) -> Lease:
+        """A job that a worker has begun and not ended. This app has no such task, and does not wait for it."""
+        new = NewJob(id=self.app.wiring.new_id(), kind=kind, owner=owner, arguments=json.dumps(arguments))
+        self.jobs[name] = new.id
+        self.app.store.enqueue([new])
+        return self._claim(kind, 9 * HOUR)
+
+    def _claim(self, kind: str, lease: timedelta) -> Lease:
+        self._claims += 1
+        claim = Claim(incarnation=WORKER, number=self._claims, kinds=[kind], limit=1, lease=lease, version="1.8.2")
+        (found,) = self.app.store.claim(claim).leases
+        return found
+
+    def _beat(self, box: Past, leases: list[Lease]) -> None:
+        """The worker is alive, also for a test that takes a while."""
+        box.clock.advance(HOUR)
+        kinds = (*self.app.tasks, "crawl", "render")
+        worker = WorkerRecord(
+            incarnation=WORKER, host="eu-1", pid=4711, queues=None, kinds=kinds, concurrency=8, version="1.8.2"
         )
-        (lease,) = self.app.store.claim(claim).leases
-        return lease
-
-    def _run_some(self, box: Past) -> None:
-        box.at(8 * MINUTE)
-        self.add("running", "report", "2026-10")
-        self.add("stuck", "crawl", "shop.example", options={"owner": "globex"})
-
-    def _beat(self, box: Past) -> None:
-        """Two attempts under way: one long ago, and one with progress. The worker is alive for the tests."""
-        raise NotImplementedError
-
-
-__all__ = ["JobFilter", "Shop"]
+        progress = [ReportedProgress(leases[-1].fence, 0.62, "page 18 of 29")]
+        fences = [lease.fence for lease in leases]
+        self.app.store.beat(Beat(worker=worker, lease=9 * HOUR, extend=fences, progress=progress))

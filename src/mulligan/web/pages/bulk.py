@@ -1,5 +1,6 @@
 """Moves for many jobs: a preview that counts them, then a durable operation that workers carry out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -146,7 +147,7 @@ def _preview(call: PageCall, query: Any, verb: Verb) -> View:
         canary=min(CANARIES, planned.matched) if planned else 0,
         stop_above=STOP_ABOVE,
         delay=DELAY,
-        states=" or ".join(planned.filter.states) if planned else "",
+        states=_phrase(planned.filter.states if planned else verb.states),
         takes=_takes(planned),
         back=address("/jobs", params),
     )
@@ -163,7 +164,12 @@ def title_of(verb: Verb, planned: Redrive | None) -> str:
 
 def _takes(planned: Redrive | None) -> float:
     """How many seconds the rate alone takes."""
-    return planned.matched / planned.rate.per_second if planned else 0.0
+    return max(planned.matched / planned.rate.per_second, 1.0) if planned else 0.0
+
+
+def _phrase(states: Sequence[State]) -> str:
+    """`have failed or are cancelled`"""
+    return " or ".join(("have " if state is State.FAILED else "are ") + state for state in states)
 
 
 def _begin(call: PageCall, form: Any, verb: Verb) -> Done:

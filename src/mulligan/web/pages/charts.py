@@ -48,7 +48,11 @@ def draw_life(
     above the time in which it is held."""
     if not spans:
         return None
-    start, end = spans[0].start, max(spans[-1].end, until or spans[-1].end)
+    start, end = spans[0].start, spans[-1].end
+    if until is not None and until - end > 2 * max(end - start, SECOND):
+        # So far ahead that nothing would be left of the life itself.
+        until = None
+    end = max(end, until or end)
     # Some room at both ends, for numbers and for the present.
     room = max((end - start) * 0.03, SECOND)
     scale = _Scale(start - room, end + room * (1.6 if until else 1), width)

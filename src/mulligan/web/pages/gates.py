@@ -53,8 +53,7 @@ def first_hold(explanation: Explanation) -> Hold | None:
     """What holds the job now: of the gates that are shut, the first. None if it goes on by itself."""
     if explanation.job.state is State.RUNNING:
         return next(iter(explanation.holds), None)
-    held = [hold for hold in explanation.holds if hold.code in _GATE_OF]
-    return min(held, key=lambda hold: _GATE_OF[hold.code], default=None)
+    return next(iter(_by_gate(explanation).values()), None)
 
 
 def gates_of(explanation: Explanation, *, now: datetime, is_admin: bool) -> list[Gate]:
@@ -62,11 +61,21 @@ def gates_of(explanation: Explanation, *, now: datetime, is_admin: bool) -> list
     job = explanation.job
     if job.state not in (State.WAITING, State.QUEUED):
         return []
-    holds = {_GATE_OF[hold.code]: hold for hold in reversed(explanation.holds) if hold.code in _GATE_OF}
+    holds = _by_gate(explanation)
     first = min(holds, default=len(_SIGNS))
     pace = next((hold.sentence for hold in explanation.holds if hold.code in PACES), "")
     gates = (_gate(number, job, holds.get(number), first, pace, now) for number in range(len(_SIGNS)))
     return [replace(gate, link=_link(holds.get(number), is_admin=is_admin)) for number, gate in enumerate(gates)]
+
+
+def _by_gate(explanation: Explanation) -> dict[int, Hold]:
+    """The holds by the number of their gate, in order. That a service is down says more than what it was charged."""
+    held = [hold for hold in explanation.holds if hold.code in _GATE_OF]
+    held.sort(key=lambda hold: (_GATE_OF[hold.code], hold.code is HoldCode.SERVICE_CHARGED))
+    found: dict[int, Hold] = {}
+    for hold in held:
+        found.setdefault(_GATE_OF[hold.code], hold)
+    return found
 
 
 def _gate(number: int, job: Job[Any], hold: Hold | None, first: int, pace: str, now: datetime) -> Gate:
@@ -84,11 +93,12 @@ def _open(number: int, job: Job[Any], standing: str, pace: str) -> tuple[str, Pi
         case 0:
             return "It is due", ("since ", clock(job.due_at), ", ", ago(job.due_at))
         case 1:
-            return "Nothing is paused", (f"queue {job.queue}, kind {job.kind}",)
+            paused = f"queue {job.queue}, kind {job.kind}"
+            return ("Nothing is paused", (paused,)) if is_reached else ("Pauses", ())
         case 2:
             return ("A slot is free", ("no limit holds it",)) if is_reached else ("A slot", ())
         case 3:
-            return ("Retries are left", ("no budget holds it",)) if is_reached else ("Retries left", ())
+            return ("Retries are left", ("no budget holds it",)) if is_reached else ("The retry budget", ())
         case 4:
             return service, ((pace or "it is called as usual",) if job.service else ("the task names none",))
     return ("A worker is there", ("the next free one takes it",)) if is_reached else ("A worker", ())

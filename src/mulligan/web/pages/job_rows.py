@@ -7,7 +7,6 @@ from typing import Any
 
 from mulligan.lifecycle import State
 from mulligan.records.job import ANOTHER_VERSION, Job
-from mulligan.values.text import with_detail
 from mulligan.web.pages import strokes
 from mulligan.web.pages.blocks import to_block
 from mulligan.web.pages.strokes import Strokes
@@ -86,29 +85,43 @@ def _about(job: Job[Any], blocked_by: str | None, now: datetime) -> tuple[str, s
     """A code and a line."""
     match job.state:
         case State.FAILED:
-            return job.error_code or "", with_detail(job.error_message, job.error_detail)
+            return job.error_code or "", _line(job.error_message, job.error_detail)
         case State.WAITING:
             waits = _WAITS.get(job.waiting_for or "", "waits")
-            return "", to_block(blocked_by).words if blocked_by else waits
+            return "", _sentence(to_block(blocked_by).words if blocked_by else waits)
         case State.QUEUED:
-            return "", to_block(blocked_by).words if blocked_by else "ready for the next free worker"
+            return "", _sentence(to_block(blocked_by).words if blocked_by else "ready for the next free worker")
         case State.RUNNING:
             return "", _about_running(job, now)
-    return job.last_code or "", with_detail(job.last_message, job.last_detail)
+        case State.SUCCEEDED if job.last_code:
+            return "", f"Recovered from {job.last_code}: {_line(job.last_message, job.last_detail)}"
+    return job.last_code or "", _line(job.last_message, job.last_detail)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _line(message: str | None, detail: str | None) -> str:
+    """The technical line without the type of its exception; owners have only the message for users."""
+    if not detail:
+        return message or ""
+    kind, _, said = detail.partition(": ")
+    return said if said and " " not in kind else detail
 
 
 def _about_running(job: Job[Any], now: datetime) -> str:
     if job.cancel_requested:
-        return "is being stopped"
+        return "Is being stopped"
     if job.lease_until is not None and job.lease_until <= now:
-        return "its worker sends no heartbeat"
+        return "Its worker sends no heartbeat"
     return job.progress_text
 
 
 def _last_failure(job: Job[Any]) -> str:
     if job.last_code is None or job.state.is_final:
         return ""
-    said = with_detail(job.last_message, job.last_detail)
+    said = _line(job.last_message, job.last_detail)
     return f"{job.last_code}: {said}" if said else job.last_code
 
 

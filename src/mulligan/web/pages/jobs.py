@@ -190,14 +190,14 @@ _STATE_WORDS = {
 
 def title_of(view: State | str | None, number: int, *, is_more: bool, is_filtered: bool) -> str:
     """The sentence that opens the page."""
-    many = number != 1 or is_more
-    verb = _STATE_WORDS[view][many]
-    amount = f"More than {words.number(number)}" if is_more and number >= MOST_READ else words.number(number)
-    amount = f"At least {amount}" if is_more and number < MOST_READ else amount
+    is_one = number == 1 and not is_more
+    what = f"{view} {'job' if is_one else 'jobs'}".removeprefix("None ") if is_filtered else "job" if is_one else "jobs"
+    verb = ("matches" if is_one else "match") if is_filtered else _STATE_WORDS[view][not is_one]
     if not number:
-        return f"No job {_STATE_WORDS[view][0]}{' and matches' if is_filtered else ''}{' so far' * is_more}."
-    matching = (" and match" if many else " and matches") if is_filtered else ""
-    return f"{amount} {'jobs' if many else 'job'} {verb}{matching}."
+        found = f"{view} job matches".removeprefix("None ") if is_filtered else f"job {_STATE_WORDS[view][0]}"
+        return f"No {found}{' among the newest' if is_more else ''}."
+    least = "" if not is_more else "More than " if number >= MOST_READ else "At least "
+    return f"{least}{words.number(number)} {what} {verb}."
 
 
 def _fields(params: Params) -> Params:

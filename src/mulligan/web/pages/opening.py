@@ -103,7 +103,7 @@ def _failed(job: Job[Any], holds: tuple[Hold, ...]) -> tuple[str, Pieces]:
     if job.attempt == 0:
         title = f"It failed with {code} and never ran."
     elif job.failures > 1:
-        title = f"It failed with {code} after {words.plural(job.failures, 'failure')}."
+        title = f"It failed with {code} after {words.plural(job.failures, 'failed attempt')}."
     else:
         title = f"It failed with {code}."
     when: Pieces = (
@@ -188,12 +188,18 @@ def _unused(job: Job[Any]) -> str:  # noqa: ARG001
 
 
 def _open(job: Job[Any], hold: Hold, now: datetime) -> tuple[str, Pieces]:
-    since = f", which has been down since {words.clock_time(hold.since, now)}" if hold.since else ", which is down"
+    since = f", which has been down since {_short(hold.since, now)}" if hold.since else ", which is down"
     answer = f"{_attempt(job)} starts when the service answers a probe."
     probe: Pieces = (" The next probe is due now.",)
     if hold.until is not None and hold.until > now:
         probe = (" The next probe is in ", countdown(hold.until), ", at ", clock(hold.until), ".")
     return f"It waits for service {job.service}{since}.", (answer, *probe, *_fails_fast(hold))
+
+
+def _short(moment: datetime, now: datetime) -> str:
+    """`14:05`, with the day if it is another one."""
+    text = words.clock_time(moment, now)
+    return text if " " in text else text[:5]
 
 
 def _fails_fast(hold: Hold) -> Pieces:

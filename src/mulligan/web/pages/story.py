@@ -9,7 +9,6 @@ from typing import Any
 from mulligan.explain.event_data import EventData
 from mulligan.explain.history import describe_event
 from mulligan.explain.reasons import describe_reason, was_not_tried
-from mulligan.explain.words import worker_name
 from mulligan.records.event import Event
 from mulligan.records.job import Job
 from mulligan.store.messages import WorkerRecord
@@ -71,7 +70,7 @@ def tell(
     attempts = [item for item in items if item.attempt]
     left_out = max(0, len(items) - FIRST_ITEMS - LAST_ITEMS)
     shown = items[:FIRST_ITEMS] + items[FIRST_ITEMS + left_out :]
-    return Story(_limit_details(shown), left_out, attempts)
+    return Story(_say_once(_limit_details(shown)), left_out, attempts)
 
 
 def _items(
@@ -161,10 +160,16 @@ def _running(started: Event, workers: Sequence[WorkerRecord]) -> Item:
 
 def _where(facts: EventData, workers: Sequence[WorkerRecord]) -> str:
     worker, version = facts.text("worker"), facts.text("version")
-    parts = [f"on {worker_name(worker, workers)}"] if worker else []
+    parts = [f"on {_worker(worker, workers)}"] if worker else []
     parts += [f"version {version}"] if version else []
     parts += ["started manually"] if facts.text("trigger") == "manual" else []
     return ", ".join(parts)
+
+
+def _worker(incarnation: str, workers: Sequence[WorkerRecord]) -> str:
+    """Its host, if it is known; otherwise a part of its id."""
+    found = next((worker for worker in workers if worker.incarnation == incarnation), None)
+    return found.host if found else f"worker {words.short_id(incarnation)}"
 
 
 def _calls(event: Event) -> tuple[str, ...]:
@@ -394,7 +399,17 @@ _MOVES: dict[str, Callable[[Event, EventData, Job[Any]], Item]] = {
 }
 
 
-# Tracebacks are long, and often the same.
+# Messages and tracebacks are often the same, and tracebacks are long.
+
+
+def _say_once(items: Sequence[Item]) -> list[Item]:
+    """An attempt that failed like the one before says so in fewer words."""
+    said, found = "", []
+    for item in items:
+        is_same = bool(item.attempt and item.same_as and item.verdict == said)
+        said = item.verdict if item.attempt else said
+        found.append(replace(item, verdict="") if is_same else item)
+    return found
 
 
 def _limit_details(items: Sequence[Item]) -> list[Item]:
@@ -404,7 +419,7 @@ def _limit_details(items: Sequence[Item]) -> list[Item]:
         if item.detail:
             first.setdefault(item.detail, item.attempt)
     room = MOST_DETAIL
-    limited = []
+    limited: list[Item] = []
     for item in reversed(items):
         if item.detail and first[item.detail] != item.attempt:
             item = replace(item, detail="", same_as=first[item.detail])
