@@ -1,6 +1,8 @@
 """A shop whose gateway is down: jobs in every state, with the past of forty minutes. For tests and for pictures."""
 
 import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +17,12 @@ from mulligan.store.messages import Beat, Claim, ReportedProgress, WorkerRecord
 MINUTE, SECOND, HOUR = timedelta(minutes=1), timedelta(seconds=1), timedelta(hours=1)
 WORKER = "eu-1-4711-1"
 OWNERS = ("acme", "globex", "initech")
+
+
+def apart(call: Callable[[], object]) -> None:
+    """In a thread of its own: a test with a browser has an event loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(call).result()
 
 
 class HTTPStatusError(Exception):
@@ -109,11 +117,18 @@ class Shop:
 
     def seed(self, *, failed: int = 14) -> "Shop":
         """`failed` is how many charges fail."""
+        apart(lambda: self._seed(failed))
+        return self
+
+    def run(self) -> None:
+        """Run what is due."""
+        apart(self.app.run_until_idle)
+
+    def _seed(self, failed: int) -> None:
         end = datetime.now(UTC).replace(microsecond=0)
         with past(self.app, self.url, end=end, length=40 * MINUTE) as self.box:
             self._live(self.box, failed)
         self.box = None
-        return self
 
     def _live(self, box: Past, failed: int) -> None:
         self._lose_a_worker(box)

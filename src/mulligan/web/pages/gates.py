@@ -80,18 +80,18 @@ def _by_gate(explanation: Explanation) -> dict[int, Hold]:
 
 def _gate(number: int, job: Job[Any], hold: Hold | None, first: int, pace: str, now: datetime) -> Gate:
     standing = OPEN if number < first else SHUT if number == first else LATER
-    title, text = _shut(job, hold, now) if hold is not None else _open(number, job, standing, pace)
+    title, text = _shut(job, hold, now) if hold is not None else _open(number, job, standing, pace, now)
     sign = "succeeded" if standing == OPEN else _SIGNS[number]
     return Gate(title, text, standing, sign)
 
 
-def _open(number: int, job: Job[Any], standing: str, pace: str) -> tuple[str, Pieces]:
+def _open(number: int, job: Job[Any], standing: str, pace: str, now: datetime) -> tuple[str, Pieces]:
     """Its title and what is known of it; nothing of a gate that is not reached."""
     is_reached = standing == OPEN
     service = f"Service {job.service}" if job.service else "No service"
     match number:
         case 0:
-            return "It is due", ("since ", clock(job.due_at), ", ", ago(job.due_at))
+            return "It is due", ("since ", clock(job.due_at), ", ", ago(job.due_at)) if job.due_at <= now else ()
         case 1:
             paused = f"queue {job.queue}, kind {job.kind}"
             return ("Nothing is paused", (paused,)) if is_reached else ("Pauses", ())

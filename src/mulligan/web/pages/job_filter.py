@@ -38,6 +38,7 @@ LABELS = {
 }
 FIELDS = tuple(LABELS)
 assert set(FIELDS) == {*STRINGS, *TIMES}
+_ORDER = {name: number for number, name in enumerate(("state", *FIELDS))}
 
 _String = Annotated[str, Meta(max_length=LONGEST_STRING)]
 Params = dict[str, list[str]]
@@ -80,8 +81,9 @@ def read_moment(name: str, text: str, now: datetime) -> datetime:
 
 
 def address(path: str, params: Mapping[str, Iterable[str]], **more: object) -> str:
-    """The path with these parameters; those without a value are left out."""
-    pairs = [(name, value) for name, values in params.items() for value in values]
+    """The path with these parameters in one order; those without a value are left out."""
+    ordered = sorted(params.items(), key=lambda each: _ORDER.get(each[0], len(_ORDER)))
+    pairs = [(name, value) for name, values in ordered for value in values]
     pairs += [(name, str(value)) for name, value in more.items() if value is not None]
     return f"{path}?{urlencode(pairs)}" if pairs else path
 

@@ -10,6 +10,7 @@ from mulligan.explain import Explanation, Hold, HoldCode
 from mulligan.lifecycle import State
 from mulligan.records.job import Job
 from mulligan.web.pages import words
+from mulligan.web.pages.blocks import to_block
 from mulligan.web.pages.gates import first_hold
 from mulligan.web.pages.pieces import Pieces, ago, clock, countdown
 
@@ -226,7 +227,7 @@ def _charged(job: Job[Any], hold: Hold, now: datetime) -> tuple[str, Pieces]:  #
 
 
 def _service_budget(job: Job[Any], hold: Hold, now: datetime) -> tuple[str, Pieces]:  # noqa: ARG001
-    return f"It waits for the retry budget of service {job.service}.", (hold.sentence,)
+    return f"It waits for the retry budget of service {to_block(hold.by or '').name}.", (hold.sentence,)
 
 
 def _owner_budget(job: Job[Any], hold: Hold, now: datetime) -> tuple[str, Pieces]:  # noqa: ARG001
