@@ -3,9 +3,12 @@ console of the person who is signed in, and render."""
 
 from mulligan.web.pages import (
     audit,
+    bulk,
     doctor,
     duties,
     help_page,
+    job,
+    jobs,
     keys,
     notifications,
     policies,
@@ -16,7 +19,9 @@ from mulligan.web.pages import (
 from mulligan.web.pages.page import Page, Pages
 
 GROUPS: tuple[Pages, ...] = (
-    help_page.pages,
+    jobs.pages,
+    bulk.pages,
+    job.pages,
     workers.pages,
     queues.pages,
     duties.pages,
@@ -26,6 +31,7 @@ GROUPS: tuple[Pages, ...] = (
     keys.pages,
     audit.pages,
     doctor.pages,
+    help_page.pages,
 )
 
 PAGES: list[Page] = [page for group in GROUPS for page in group.declared]

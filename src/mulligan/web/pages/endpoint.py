@@ -84,7 +84,9 @@ class PageEndpoint:
             problem = to_problem(error)
             if problem.status >= 500 or not is_local(back):
                 raise
-            found = Done(back, problem.message, tone="failed")
+            twin = problem.fields.get("twin")
+            path = back.removeprefix(request.scope.get("root_path", ""))
+            found = Done(path, problem.message, tone="failed", link=f"/jobs/{twin}" if twin else "")
         return self._redirect(request, visitor, found) if isinstance(found, Done) else found
 
     def _carry_out(
@@ -106,7 +108,7 @@ class PageEndpoint:
     def _redirect(self, request: Request, visitor: Visitor, done: Done) -> Response:
         root = request.scope.get("root_path", "")
         response = RedirectResponse(root + done.path, status_code=SEE_OTHER)
-        give_answer(request, response, visitor, Answer(done.message, done.detail, done.tone))
+        give_answer(request, response, visitor, Answer(done.message, done.detail, done.tone, done.link))
         return response
 
     async def _refuse(self, request: Request, visitor: Visitor | None, problem: Problem) -> Response:

@@ -48,6 +48,8 @@ class Done:
     message: str
     detail: str = ""
     tone: str = "succeeded"
+    link: str = ""
+    """A page that helps on, such as that of another job."""
 
 
 class SeenConsole:
@@ -80,9 +82,13 @@ class PageCall:
     request_id: str | None = None
 
     @property
+    def masked(self) -> Caller:
+        """The caller, who is not shown arguments and results."""
+        return replace(self.caller, scopes=self.caller.scopes - {Scope.ARGS_REVEAL})
+
+    @property
     def console(self) -> SeenConsole:
-        masked = replace(self.caller, scopes=self.caller.scopes - {Scope.ARGS_REVEAL})
-        return SeenConsole(self.bound, masked)
+        return SeenConsole(self.bound, self.masked)
 
     @property
     def reveal(self) -> SeenConsole:

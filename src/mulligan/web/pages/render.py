@@ -38,6 +38,7 @@ class Answer:
     message: str
     detail: str = ""
     tone: str = "succeeded"
+    link: str = ""
 
 
 @dataclass(slots=True)
@@ -83,12 +84,17 @@ class Renderer:
             """A time of day."""
             return words.time_tag(moment, "" if moment is None else words.clock_time(moment, now))
 
+        def countdown(moment: datetime) -> Markup:
+            """How long it is until then."""
+            return words.countdown_tag(moment, now)
+
         scheme = request.cookies.get(SCHEME_COOKIE, "auto")
         return {
             "url": url,
             "static": lambda name: url(self.static.path(name)),
             "at": at,
             "on": on,
+            "countdown": countdown,
             "now": now,
             "path": path,
             "address": str(request.url.replace(scheme="", netloc="")),

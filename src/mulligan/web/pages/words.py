@@ -69,6 +69,14 @@ def time_tag(moment: datetime | None, text: str) -> Markup:
     )
 
 
+def countdown_tag(moment: datetime, now: datetime) -> Markup:
+    """How long it is until then. A script counts down."""
+    left = duration(max(moment - now, timedelta(0)))
+    return Markup('<time class="countdown" datetime="{}" title="{}">{}</time>').format(
+        f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}", exact(moment), left
+    )
+
+
 def number(given: float | None) -> str:
     """Exact below 10,000, then `12.3 k` and `1.2 M`."""
     if given is None:

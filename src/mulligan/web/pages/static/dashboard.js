@@ -22,6 +22,19 @@ function updateTimes() {
     const text = relative((Date.now() - Date.parse(each.dateTime)) / 1000);
     if (each.textContent !== text) each.textContent = text;
   }
+  for (const each of document.querySelectorAll("#content time.countdown")) countDown(each);
+}
+
+function countDown(each) {
+  const left = Math.round((Date.parse(each.dateTime) - Date.now()) / 1000);
+  const at = UNITS.findIndex(([size]) => left >= size);
+  const [size, name] = UNITS[at] ?? [1, "s"];
+  const [smaller, below] = UNITS[at + 1] ?? [];
+  const rest = smaller ? Math.floor((left % size) / smaller) : 0;
+  const text = left < 1 ? "a moment" : `${Math.floor(left / size)} ${name}${rest ? ` ${rest} ${below}` : ""}`;
+  if (each.textContent === text) return;
+  each.textContent = text;
+  if (left < 1) window.htmx?.trigger(content(), "refresh");
 }
 setInterval(updateTimes, 1000);
 
@@ -37,8 +50,8 @@ addEventListener("DOMContentLoaded", () => {
 });
 
 document.addEventListener("htmx:beforeRequest", (event) => {
-  // A form that is being filled in is not taken away.
-  if (event.target.id === "content" && content().querySelector("details.asking[open]")) event.preventDefault();
+  // A form that is being filled in is not taken away, and a list stands still while its rows are chosen.
+  if (event.target.id === "content" && content().querySelector("details.asking[open], form.choosing.has-chosen")) event.preventDefault();
 });
 document.addEventListener("htmx:afterSwap", () => {
   const at = document.getElementById("live-at");
@@ -81,6 +94,7 @@ document.addEventListener("change", (event) => {
   showSelection();
 });
 addEventListener("DOMContentLoaded", showSelection);
+document.addEventListener("reset", () => setTimeout(showSelection));
 
 // Keys. Letters are off in fields.
 
