@@ -184,10 +184,10 @@ def test_every_threshold_reaches_the_doctor() -> None:
         assert type(getattr(limits, threshold.field)) is type(getattr(Limits(), threshold.field))
 
 
-def test_failed_jobs_are_counted_only_for_a_rule_that_can_fire() -> None:
-    assert unused_checks(find_rules({}, NOON).values()) == {Check.JOBS_FAILED}
+def test_what_costs_is_examined_only_for_a_rule_that_can_fire() -> None:
+    assert unused_checks(find_rules({}, NOON).values()) == {Check.JOBS_FAILED, Check.POSTGRES_NOTIFY}
     warned = StoredRule(check=Check.JOBS_FAILED, edited=AlertTerms(level=Level.WARNING))
-    assert not unused_checks(find_rules({Check.JOBS_FAILED: warned}, NOON).values())
+    assert unused_checks(find_rules({Check.JOBS_FAILED: warned}, NOON).values()) == {Check.POSTGRES_NOTIFY}
 
 
 @pytest.mark.parametrize(

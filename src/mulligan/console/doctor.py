@@ -121,7 +121,7 @@ class Doctor:
     def _examine(self, store: Store, limits: Limits, besides: Collection[Check]) -> Iterable[Finding]:
         yield ok(Check.REACHABLE, "the store answers")
         yield ok(Check.SCHEMA, "the schema is up to date")
-        yield from store.examine(limits)
+        yield from store.examine(limits, besides=besides)
         now = store.now()
         workers, counted_lanes = store.workers(), store.lanes()
         lanes = [lane for lane in counted_lanes if not lane.is_misfit]

@@ -135,12 +135,15 @@ def _to_number(value: Any) -> float:
     return value.total_seconds() if isinstance(value, timedelta) else float(value)
 
 
+# The doctor never finds a problem by these, and they cost: one counts all failed jobs, the other opens connections and
+# wakes all workers.
+WARNING_ONLY = (Check.JOBS_FAILED, Check.POSTGRES_NOTIFY)
+
+
 def unused_checks(rules: Iterable[AlertRule]) -> frozenset[Check]:
-    """Checks that cannot fire, although they find something: the doctor only ever warns of failed jobs."""
+    """Costly checks whose rules cannot fire."""
     return frozenset(
-        rule.check
-        for rule in rules
-        if rule.check is Check.JOBS_FAILED and (not rule.is_on or rule.level is Level.PROBLEM)
+        rule.check for rule in rules if rule.check in WARNING_ONLY and (not rule.is_on or rule.level is Level.PROBLEM)
     )
 
 

@@ -6,7 +6,7 @@ reached; the caller may repeat it.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -184,7 +184,7 @@ class Backend(Protocol):
 
     def migrate(self) -> list[str]: ...
 
-    def examine(self, limits: Limits) -> list[Finding]: ...
+    def examine(self, limits: Limits, besides: Collection[Check]) -> list[Finding]: ...
 
     def permissions(self) -> Finding | None: ...
 
@@ -247,9 +247,9 @@ class Store:
     def close(self) -> None:
         self._backend.close()
 
-    def examine(self, limits: Limits) -> list[Finding]:
-        """Return the findings of `mulligan doctor` about this database."""
-        return self._backend.examine(limits)
+    def examine(self, limits: Limits, *, besides: Collection[Check] = ()) -> list[Finding]:
+        """Return the findings of `mulligan doctor` about this database. `besides` are checks that may be left out."""
+        return self._backend.examine(limits, besides)
 
     def permissions(self) -> Finding | None:
         """Return what other users of this machine can do with the file of the database; None if it has none."""

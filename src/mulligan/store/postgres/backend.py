@@ -1,6 +1,6 @@
 """The PostgreSQL backend: each operation runs on a pooled connection, in bounded time."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -8,7 +8,7 @@ import psycopg
 
 from mulligan.errors import BatchBusy, StoreClosed, StoreError, StoreUnavailable, UndeclaredProxy
 from mulligan.failure.verdict import Verdict
-from mulligan.records.finding import Finding, Limits
+from mulligan.records.finding import Check, Finding, Limits
 from mulligan.records.job import Fence, Job, Lease, NewJob
 from mulligan.service.config import ServiceBook
 from mulligan.store.enqueue import SharedOperations, is_independent
@@ -150,8 +150,8 @@ class PostgresBackend:
     def changes(self) -> Changes:
         return Notifications(self.connections) if self._address.listens else Polling()
 
-    def examine(self, limits: Limits) -> list[Finding]:
-        return health.examine(self.connections, self._address, limits)
+    def examine(self, limits: Limits, besides: Collection[Check]) -> list[Finding]:
+        return health.examine(self.connections, self._address, limits, besides)
 
     def permissions(self) -> Finding | None:
         return None

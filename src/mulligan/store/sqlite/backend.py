@@ -1,12 +1,12 @@
 """The SQLite backend: one writer with group commit, and concurrent readers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from mulligan.errors import StoreError
 from mulligan.failure.verdict import Verdict
-from mulligan.records.finding import Finding, Limits
+from mulligan.records.finding import Check, Finding, Limits
 from mulligan.records.job import Fence, Job, Lease, NewJob
 from mulligan.service.config import ServiceBook
 from mulligan.store.enqueue import SharedOperations
@@ -118,7 +118,7 @@ class SqliteBackend:
     def changes(self) -> Changes:
         return FileChanges(self.database) if self.database.path else MemoryChanges(self.database)
 
-    def examine(self, limits: Limits) -> list[Finding]:
+    def examine(self, limits: Limits, besides: Collection[Check]) -> list[Finding]:  # noqa: ARG002
         return health.examine(self.database, self._synchronous, limits)
 
     def permissions(self) -> Finding | None:
