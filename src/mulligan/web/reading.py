@@ -10,6 +10,7 @@ import msgspec
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
+from mulligan.web.choices import add_choices
 from mulligan.web.problems import Problem, misfit
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -49,7 +50,7 @@ def read_query(kind: type[S], given: QueryParams) -> S:
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise misfit(str(error), below="?") from None
+        raise misfit(add_choices(str(error), kind), below="?") from None
 
 
 def _bad_query(name: str, message: str) -> Problem:
@@ -77,7 +78,7 @@ def decode(body: bytes, kind: type[S]) -> S:
         _STRICT.decode(body.decode())
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise misfit(str(error)) from None
+        raise misfit(add_choices(str(error), kind)) from None
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         lone = "a string in it has half of a surrogate pair" if _SURROGATE.search(body) else str(error)
         raise Problem(400, "MALFORMED_BODY", f"the body is not JSON: {lone:.300}", path="$") from None
