@@ -363,7 +363,7 @@ def test_alerts_are_shown_set_silenced_and_taken_back(client: httpx.Client, site
     page = client.get("/alerts")
     assert "duties.paused" in text_of(page) and "Paused:" in row_of(page, "alert-duties.paused-")
     own = "/alerts/duties.paused"
-    assert "duties.paused fires at a warning that lasts at all." in text_of(client.get(own))
+    assert "duties.paused fires at a warning, at once." in text_of(client.get(own))
     terms = {"is_on": "yes", "level": "problem", "threshold": "90m", "after": "2m", "resolve_after": "10m"}
     done = site.post(client, own, f"{own}/set", **terms, reason="fewer calls at night")
     assert answer_of(done) == "The rule of duties.paused is set, in all workers."

@@ -152,6 +152,7 @@ def test_alerts(visit: Visit) -> None:
     expect(page.locator("h1")).to_contain_text("jobs.stuck")
     expect(page.locator("[id='rule-duties.paused']")).to_contain_text("“it is planned”")
     check_accessible(page)
+    page.click("#usual summary")
     page.click("[id='rule-jobs.depth'] a")
     check_accessible(page)
     page.fill("input[name=threshold]", "5000")

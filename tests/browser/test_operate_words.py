@@ -27,7 +27,7 @@ from mulligan.records.pause import Pause
 from mulligan.records.subscription import Channel, EventChoice, SubscriptionRecord
 from mulligan.store.messages import QueueLoad, WorkerRecord
 from mulligan.web.access.caller import Caller
-from mulligan.web.pages.alerts import describe_alerts, describe_rule, source_of, written
+from mulligan.web.pages.alerts import describe_alerts, describe_rule, source_of, threshold_of, written
 from mulligan.web.pages.audit import describe_audit, outcome_of
 from mulligan.web.pages.cron_words import describe_cron
 from mulligan.web.pages.doctor import describe_findings, place_of
@@ -624,12 +624,14 @@ def rule(check: Check = Check.JOBS_WAITING, **more: Any) -> AlertRule:
 def test_one_rule() -> None:
     assert said(describe_rule(rule())) == (
         "jobs.waiting fires at a warning that lasts for 1 min.",
-        "It goes by 15m. It is over after 5 min without it.",
+        "It goes by 15 min. It is over after 5 min without it.",
     )
     assert said(describe_rule(rule(after=timedelta(0), threshold=None, unit=None, level=Level.PROBLEM))) == (
-        "jobs.waiting fires at a problem that lasts at all.",
+        "jobs.waiting fires at a problem, at once.",
         "It is over after 5 min without it.",
     )
+    shown = [threshold_of(rule(threshold=0.25, unit="ratio")), threshold_of(rule(threshold=5e3, unit="jobs"))]
+    assert shown == ["25 %", "5,000 jobs"]
     assert said(describe_rule(rule(is_on=False)))[0] == "jobs.waiting is off."
     assert [source_of(each) for each in (rule(), rule(is_in_code=True), rule(is_in_code=True, is_edited=True))] == [
         "default",

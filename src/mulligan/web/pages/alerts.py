@@ -13,7 +13,7 @@ from mulligan.web.pages.doctor import place_of
 from mulligan.web.pages.page import Done, PageCall, Pages, View, WithReason
 from mulligan.web.pages.pauses import PauseForm
 from mulligan.web.pages.sentence import Piece, Sentence, ago, clock, failed, held
-from mulligan.web.pages.words import duration, joined, listing, plural, verb
+from mulligan.web.pages.words import duration, joined, listing, percent, plural, verb
 
 pages = Pages("Alerts")
 
@@ -51,9 +51,8 @@ def title_of(alert: AlertStatus) -> str:
 def _pending(pending: int) -> list[Piece]:
     if not pending:
         return []
-    return [
-        f"{plural(pending, 'alert')} {verb(pending, 'fires', 'fire')} soon, if {verb(pending, 'it lasts', 'they last')}. "
-    ]
+    lasts = verb(pending, "it lasts", "they last")
+    return [f"{plural(pending, 'alert')} {verb(pending, 'fires', 'fire')} soon, if {lasts}. "]
 
 
 def _evaluated(board: AlertBoard) -> list[Piece]:
@@ -66,14 +65,22 @@ def _evaluated(board: AlertBoard) -> list[Piece]:
 def describe_rule(rule: AlertRule) -> Sentence:
     if not rule.is_on:
         return Sentence((f"{rule.check} is off.",), ("Its findings are on the page of the doctor only.",))
-    beyond = f" It goes by {describe_value(rule.threshold, rule.unit)}." if rule.threshold is not None else ""
-    fires = f"{rule.check} fires at a {rule.level} that lasts {_lasting(rule.after)}."
+    lasts = f" that lasts for {duration(rule.after)}" if rule.after else ", at once"
+    beyond = f"It goes by {threshold_of(rule)}." if rule.threshold is not None else ""
     over = f"It is over after {duration(rule.resolve_after)} without it."
-    return Sentence((fires,), (joined(beyond.strip(), over),))
+    return Sentence((f"{rule.check} fires at a {rule.level}{lasts}.",), (joined(beyond, over),))
 
 
-def _lasting(length: timedelta) -> str:
-    return "at all" if not length else f"for {duration(length)}"
+def threshold_of(rule: AlertRule) -> str:
+    """For people; empty if the check has none."""
+    if rule.threshold is None:
+        return ""
+    match rule.unit:
+        case "seconds":
+            return duration(rule.threshold)
+        case "ratio":
+            return percent(rule.threshold)
+    return describe_value(rule.threshold, rule.unit)
 
 
 def source_of(rule: AlertRule) -> str:
@@ -92,18 +99,24 @@ def written(rule: AlertRule) -> str:
 @pages.page("/alerts", scope=Scope.JOBS_READ, is_admin=True)
 def show_alerts(call: PageCall) -> View:
     board = call.console.alerts()
-    states = {alert.check: alert.state for alert in reversed(board.alerts)}
+    # Of several subjects, the worst is first.
+    states = {alert.check: alert.state for alert in reversed(board.alerts) if alert.state is not AlertState.OK}
+    alerts = sorted(
+        (each for each in board.alerts if each.state is not AlertState.OK), key=lambda each: each.is_silenced
+    )
+    rules = [(rule, source_of(rule), threshold_of(rule), states.get(rule.check)) for rule in board.rules]
     return View(
         "alerts.html",
         says=describe_alerts(board),
-        alerts=[(alert, place_of(alert.check)) for alert in board.alerts if alert.state is not AlertState.OK],
-        rules=[(rule, source_of(rule), _threshold(rule), states.get(rule.check)) for rule in board.rules],
-        may_operate=call.allows(Scope.OPERATE),
+        alerts=[(alert, place_of(alert.check)) for alert in sorted(shown, key=lambda each: each.is_silenced)],
+        special=[each for each in rules if is_special(each[0]) or each[3]],
+        usual=[each for each in rules if not is_special(each[0]) and not each[3]],
     )
 
 
-def _threshold(rule: AlertRule) -> str:
-    return describe_value(rule.threshold, rule.unit)
+def is_special(rule: AlertRule) -> bool:
+    """Whether it differs from its default."""
+    return rule.is_edited or rule.is_in_code or rule.is_silenced
 
 
 @pages.page("/alerts/{check}", scope=Scope.JOBS_READ, is_admin=True)
