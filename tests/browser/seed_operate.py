@@ -244,6 +244,13 @@ def _delivery(delivery: str, state: str) -> str:
     return f"UPDATE mulligan_deliveries SET state = '{state}', {outcomes[state]} WHERE id = '{delivery}'"
 
 
+def seed_alerts(app: App) -> None:
+    """Stuck jobs fire at once; a paused duty is silenced."""
+    app.set_alert("duties.paused", level="warning", after="0s", actor="ann", reason="every pause is looked at")
+    app.run_duty("alert")
+    app.silence_alert("duties.paused", "2h", actor="ann", reason="it is planned")
+
+
 def seed_keys(app: App) -> None:
     app.create_key(owner="acme", name="ci of acme", actor="ann", expires_in="3d")
     app.create_key(owner="globex", name="import", scopes=[Scope.JOBS_READ, Scope.JOBS_ENQUEUE], actor="ann")
@@ -259,4 +266,5 @@ def seed_all(app: App) -> list[Worker]:
     seed_schedules(app)
     seed_notifications(app)
     seed_keys(app)
+    seed_alerts(app)
     return workers

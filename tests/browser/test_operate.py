@@ -33,7 +33,7 @@ from mulligan.web.pages import PAGES
 
 ADMIN_PAGES = (
     *("/workers", "/queues", "/duties", "/schedules", "/policies", "/policies/kinds/convert", "/policies/reclassify"),
-    "/doctor",
+    *("/alerts", "/alerts/jobs.stuck", "/doctor"),
 )
 OWNER_PAGES = (
     *("/notifications", "/notifications/new", "/notifications/deliveries", "/notifications/hooks/new"),
@@ -354,6 +354,42 @@ def test_reclassify_shows_what_would_change_and_then_does_it(client: httpx.Clien
     assert "No failed job matches." in text_of(none)
 
 
+# Alerts
+
+
+def test_alerts_are_shown_set_silenced_and_taken_back(client: httpx.Client, site: Site) -> None:
+    site.app.set_alert("duties.paused", level="warning", after="0s")
+    site.app.run_duty("alert")
+    page = client.get("/alerts")
+    assert "duties.paused" in text_of(page) and "Paused:" in row_of(page, "alert-duties.paused-")
+    own = "/alerts/duties.paused"
+    assert "duties.paused fires at a warning, at once." in text_of(client.get(own))
+    terms = {"is_on": "yes", "level": "problem", "threshold": "90m", "after": "2m", "resolve_after": "10m"}
+    done = site.post(client, own, f"{own}/set", **terms, reason="fewer calls at night")
+    assert answer_of(done) == "The rule of duties.paused is set, in all workers."
+    assert "fires at a problem that lasts for 2 min" in text_of(done) and "fewer calls at night" in text_of(done)
+    rule = next(rule for rule in site.app.alerts().rules if rule.check == "duties.paused")
+    assert (rule.threshold, rule.after) == (5_400, timedelta(minutes=2)) and "on-call" in (rule.edited_by or "")
+    silent = site.post(client, own, f"{own}/silence", duration="2h", reason="it is planned")
+    assert "Alert duties.paused is silenced for" in answer_of(silent)
+    assert "“it is planned”" in row_of(silent, "rule-duties.paused")
+    assert "is not silenced any more" in answer_of(site.post(client, own, f"{own}/unsilence"))
+    off = site.post(client, own, f"{own}/set", is_on="no")
+    assert "duties.paused is off." in text_of(off)
+    default = site.post(client, own, f"{own}/default")
+    assert answer_of(default) == "The rule of duties.paused is as in the code again."
+    assert "Set by default" in text_of(default)
+
+
+@ONE_STORE
+def test_an_alert_that_cannot_be_says_what_can(client: httpx.Client, site: Site) -> None:
+    refused = site.post(client, "/alerts/jobs.depth", "/alerts/jobs.depth/set", threshold="many")
+    assert "is-failed" in refused.text and "jobs" in answer_of(refused)
+    assert client.get("/alerts/jobs.dept").status_code == 404
+    unknown = site.post(client, "/alerts", "/alerts/jobs.dept/silence")
+    assert "jobs.depth" in answer_of(unknown)
+
+
 # Notifications
 
 
@@ -623,6 +659,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         ("/queues", ["There is no queue yet.", "Nothing is paused", "No limits", "No owner has a budget of its own"]),
         ("/duties", ["No worker runs the duties.", "no worker", "never"]),
         ("/schedules", ["There is no schedule.", "@app.cron"]),
+        ("/alerts", ["No worker evaluates alerts yet"]),
         ("/policies", ["This app has no tasks.", "mulligan serve MODULE:APP"]),
         ("/policies/reclassify", ["No failed job matches.", "Nothing to judge"]),
         ("/notifications", ["There is no subscription yet.", "Nothing was sent yet", "No hook"]),

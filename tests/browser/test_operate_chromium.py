@@ -15,7 +15,7 @@ from conftest import Visit, find_violations
 PATHS = (
     *("/workers", "/queues", "/duties", "/schedules", "/policies", "/policies/kinds/convert?owner=acme"),
     *("/policies/reclassify", "/notifications", "/notifications/deliveries", "/notifications/new"),
-    *("/keys", "/keys/new", "/audit", "/doctor"),
+    *("/alerts", "/alerts/jobs.depth", "/keys", "/keys/new", "/audit", "/doctor"),
 )
 
 
@@ -145,6 +145,24 @@ def test_policies(visit: Visit) -> None:
     page.click("text=Retry 6…")
     page.click("button:has-text('Retry them')")
     expect(page.locator("#answer")).to_contain_text("6 jobs are retried.")
+
+
+def test_alerts(visit: Visit) -> None:
+    page = visit.open("/alerts")
+    expect(page.locator("h1")).to_contain_text("jobs.stuck")
+    expect(page.locator("[id='rule-duties.paused']")).to_contain_text("“it is planned”")
+    check_accessible(page)
+    page.click("#usual summary")
+    page.click("[id='rule-jobs.depth'] a")
+    check_accessible(page)
+    page.fill("input[name=threshold]", "5000")
+    page.click("button:has-text('Set the rule')")
+    expect(page.locator("#answer")).to_contain_text("The rule of jobs.depth is set")
+    expect(page.locator("p:has-text('It goes by 5,000 jobs.')")).to_be_visible()
+    page.click("text=Silence…")
+    page.fill("details[open] input[name=duration]", "1h")
+    page.click("details[open] button:has-text('Silence')")
+    expect(page.locator("#answer")).to_contain_text("Alert jobs.depth is silenced")
 
 
 def test_notifications(visit: Visit) -> None:

@@ -15,6 +15,8 @@ from mulligan.console.queues import QueueStatus
 from mulligan.console.reclassify import Reclassification, Reclassified
 from mulligan.console.schedules import ScheduleStatus
 from mulligan.failure.policy import schedule
+from mulligan.records.alert import AlertBoard, AlertRule, AlertState, AlertStatus
+from mulligan.records.alert_rules import check_terms
 from mulligan.records.audit import AuditEntry
 from mulligan.records.delivery import Delivery, DeliveryState
 from mulligan.records.duty import DutyRun
@@ -25,6 +27,7 @@ from mulligan.records.pause import Pause
 from mulligan.records.subscription import Channel, EventChoice, SubscriptionRecord
 from mulligan.store.messages import QueueLoad, WorkerRecord
 from mulligan.web.access.caller import Caller
+from mulligan.web.pages.alerts import describe_alerts, describe_rule, source_of, threshold_of, written
 from mulligan.web.pages.audit import describe_audit, outcome_of
 from mulligan.web.pages.cron_words import describe_cron
 from mulligan.web.pages.doctor import describe_findings, place_of
@@ -570,6 +573,84 @@ def test_deliveries(number: int, query: DeliveriesQuery, title: str) -> None:
     assert said(describe_deliveries([delivery()] * number, query))[0] == title
 
 
+# Alerts
+
+
+def alert(state: AlertState = AlertState.FIRING, **more: Any) -> AlertStatus:
+    return AlertStatus(**{"check": Check.JOBS_STUCK, "subject": "", "state": state, "since": NOW, **more})
+
+
+def board(*alerts: AlertStatus, is_stale: bool = False, evaluated_at: datetime | None = NOW - MINUTE) -> AlertBoard:
+    return AlertBoard(alerts=alerts, rules=(), evaluated_at=evaluated_at, evaluated_by="w", is_stale=is_stale)
+
+
+@pytest.mark.parametrize(
+    ("found", "title", "lead"),
+    [
+        (board(alert(AlertState.OK)), "No alert fires.", "Evaluated 1 min ago."),
+        (board(alert()), "1 alert fires: jobs.stuck.", "Evaluated 1 min ago."),
+        (
+            board(alert(), alert(check=Check.JOBS_DEPTH, subject="media"), alert(is_silenced=True)),
+            "2 alerts fire: jobs.stuck and jobs.depth of media.",
+            "Evaluated 1 min ago.",
+        ),
+        (board(alert(is_silenced=True)), "1 silenced alert fires: jobs.stuck.", "Evaluated 1 min ago."),
+        (
+            board(alert(AlertState.PENDING)),
+            "No alert fires.",
+            "1 alert fires soon, if it lasts. Evaluated 1 min ago.",
+        ),
+        (
+            board(is_stale=True),
+            "No alert fires.",
+            "No worker evaluates alerts since 14:31:07: no notification is sent. This is what the doctor finds now.",
+        ),
+        (
+            board(is_stale=True, evaluated_at=None),
+            "No alert fires.",
+            "No worker evaluates alerts yet: no notification is sent. This is what the doctor finds now.",
+        ),
+    ],
+)
+def test_alerts(found: AlertBoard, title: str, lead: str) -> None:
+    assert said(describe_alerts(found)) == (title, lead)
+
+
+def rule(check: Check = Check.JOBS_WAITING, **more: Any) -> AlertRule:
+    usual: dict[str, Any] = {"level": Level.WARNING, "threshold": 900.0, "unit": "seconds", "after": MINUTE}
+    return AlertRule(check=check, **{**usual, "resolve_after": 5 * MINUTE, "is_on": True, **more})
+
+
+def test_one_rule() -> None:
+    assert said(describe_rule(rule())) == (
+        "jobs.waiting fires at a warning that lasts for 1 min.",
+        "It goes by 15 min. It is over after 5 min without it.",
+    )
+    assert said(describe_rule(rule(after=timedelta(0), threshold=None, unit=None, level=Level.PROBLEM))) == (
+        "jobs.waiting fires at a problem, at once.",
+        "It is over after 5 min without it.",
+    )
+    shown = [threshold_of(rule(threshold=0.25, unit="ratio")), threshold_of(rule(threshold=5e3, unit="jobs"))]
+    assert shown == ["25 %", "5,000 jobs"]
+    assert said(describe_rule(rule(is_on=False)))[0] == "jobs.waiting is off."
+    assert [source_of(each) for each in (rule(), rule(is_in_code=True), rule(is_in_code=True, is_edited=True))] == [
+        "default",
+        "the code",
+        "set by a person",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "unit", "text"),
+    [(900.0, "seconds", "15m"), (5_400.0, "seconds", "1h30m"), (10_000.0, "jobs", "10000"), (0.25, "ratio", "0.25")],
+)
+def test_a_threshold_is_written_as_it_is_read(threshold: float, unit: str, text: str) -> None:
+    check = Check.JOBS_WAITING if unit == "seconds" else Check.JOBS_DEPTH if unit == "jobs" else Check.JOBS_FAILING
+    found = written(rule(check, threshold=threshold, unit=unit))
+    assert found == text
+    assert check_terms(check, threshold=found if unit == "seconds" else float(found)).threshold == threshold
+
+
 # Keys, audit, doctor
 
 
@@ -665,4 +746,4 @@ def test_doctor(levels: list[Level], title: str) -> None:
 
 def test_a_finding_leads_to_the_page_where_something_can_be_done() -> None:
     places = {Check.JOBS_STUCK: "/workers", Check.JOBS_FAILED: "/", Check.JOBS_WAITING: "/queues", Check.CLOCK: ""}
-    assert {code: place_of(finding(Level.WARNING, code)) for code in places} == places
+    assert {code: place_of(code) for code in places} == places

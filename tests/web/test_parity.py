@@ -52,7 +52,6 @@ NO_ROUTE = {
     "worker": PROCESS,
     "run": PROCESS,
     "run_until_idle": PROCESS,
-    "sign_in_link": "a key is no session: a person makes a link on the page Keys, or at the server",
     "serve": PROCESS,
     "asgi": CODE,
     "close": PROCESS,

@@ -2,6 +2,7 @@
 console of the person who is signed in, and render."""
 
 from mulligan.web.pages import (
+    alerts,
     audit,
     bulk,
     doctor,
@@ -27,6 +28,7 @@ GROUPS: tuple[Pages, ...] = (
     duties.pages,
     schedules.pages,
     policies.pages,
+    alerts.pages,
     notifications.pages,
     keys.pages,
     audit.pages,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mulligan.records.finding import Finding, Level
+from mulligan.records.finding import Check, Finding, Level
 from mulligan.records.key import Scope
 from mulligan.web.pages.page import PageCall, Pages, View
 from mulligan.web.pages.sentence import Sentence, failed, held
@@ -28,10 +28,14 @@ def describe_findings(findings: Sequence[Finding]) -> Sentence:
 PLACES = {
     "jobs.failed": "/",
     "jobs.stuck": "/workers",
+    "jobs.failing": "/",
+    "jobs.codes": "/",
+    "jobs.retries": "/retries",
     "jobs.": "/queues",
     "workers.": "/workers",
     "leases.": "/duties",
-    "duties.": "/queues",
+    "duties.paused": "/queues",
+    "duties.late": "/duties",
     "services.": "/services",
     "notify.": "/notifications",
     "policies.": "/policies",
@@ -39,9 +43,9 @@ PLACES = {
 }
 
 
-def place_of(finding: Finding) -> str:
+def place_of(check: Check) -> str:
     """Empty if no page helps."""
-    return next((path for code, path in PLACES.items() if str(finding.code).startswith(code)), "")
+    return next((path for code, path in PLACES.items() if check.startswith(code)), "")
 
 
 @pages.page("/doctor", scope=Scope.JOBS_READ, is_admin=True)
@@ -50,6 +54,6 @@ def show_doctor(call: PageCall) -> View:
     return View(
         "doctor.html",
         says=describe_findings(found),
-        findings=[(finding, place_of(finding)) for finding in found if finding.level is not Level.OK],
+        findings=[(finding, place_of(finding.code)) for finding in found if finding.level is not Level.OK],
         fine=[finding for finding in found if finding.level is Level.OK],
     )

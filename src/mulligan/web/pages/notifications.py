@@ -22,6 +22,8 @@ PAGE, RECENT = 50, 20
 # Events that people subscribe to most; all others are offered below them.
 USUAL = {
     "job.failed": "a job failed for good",
+    "alert.fired": "an alert fires",
+    "alert.resolved": "an alert is over",
     "batch.settled": "a batch is over",
     "service.opened": "a service is down",
     "service.closed": "a service is back",
@@ -211,7 +213,7 @@ def show_delivery(call: PageCall, delivery_id: str) -> View:
 
 @pages.action("/notifications/deliveries/{delivery_id}/redeliver", scope=MANAGE)
 def redeliver(call: PageCall, delivery_id: str) -> Done:
-    found = call.console.redeliver(delivery_id)
+    found = call.console.redeliver(delivery_id, request_id=call.request_id)
     path = f"/notifications/deliveries/{found.id}"
     if found.state is not DeliveryState.PENDING:
         return Done(path, "It is part of a digest, and is not sent alone.", tone="held")
@@ -233,6 +235,7 @@ def subscribe(call: PageCall, form: SubscriptionForm) -> View | Done:
         digest=UNSET if form.digest is None or form.channel is Channel.WEBHOOK else form.digest,
         **{name: getattr(form, name) for name in CHOSEN},
         **_owner(call, form.owner),
+        request_id=call.request_id,
     )
     call.request.state.target = created.subscription.id
     if created.secret is None:
@@ -252,7 +255,7 @@ def _owner(call: PageCall, owner: str | None) -> dict[str, Any]:
 
 @pages.action("/notifications/subscriptions/{subscription_id}/test", scope=MANAGE)
 def send_sample(call: PageCall, subscription_id: str) -> Done:
-    delivery = call.console.test_subscription(subscription_id)
+    delivery = call.console.test_subscription(subscription_id, request_id=call.request_id)
     return Done(
         f"/notifications/deliveries/{delivery.id}", "A sample is on its way.", "This page shows what comes of it."
     )
@@ -260,25 +263,25 @@ def send_sample(call: PageCall, subscription_id: str) -> Done:
 
 @pages.action("/notifications/subscriptions/{subscription_id}/disable", scope=MANAGE)
 def disable_subscription(call: PageCall, subscription_id: str, form: WithReason) -> Done:
-    found = call.console.disable_subscription(subscription_id, reason=form.reason)
+    found = call.console.disable_subscription(subscription_id, reason=form.reason, request_id=call.request_id)
     return Done(_place(found), f"Subscription {found.name} is disabled.", "What was not sent yet is skipped.")
 
 
 @pages.action("/notifications/subscriptions/{subscription_id}/enable", scope=MANAGE)
 def enable_subscription(call: PageCall, subscription_id: str) -> Done:
-    found = call.console.enable_subscription(subscription_id)
+    found = call.console.enable_subscription(subscription_id, request_id=call.request_id)
     return Done(_place(found), f"Subscription {found.name} is enabled, from now on.")
 
 
 @pages.action("/notifications/subscriptions/{subscription_id}/rotate", scope=MANAGE)
 def rotate_secret(call: PageCall, subscription_id: str) -> View:
-    rotated = call.console.rotate_secret(subscription_id)
+    rotated = call.console.rotate_secret(subscription_id, request_id=call.request_id)
     return View("secret.html", subscription=rotated.subscription, secret=rotated.secret, hook=None, is_new=False)
 
 
 @pages.action("/notifications/subscriptions/{subscription_id}/remove", scope=MANAGE)
 def unsubscribe(call: PageCall, subscription_id: str) -> Done:
-    found = call.console.unsubscribe(subscription_id)
+    found = call.console.unsubscribe(subscription_id, request_id=call.request_id)
     return Done("/notifications", f"Subscription {found.name} was removed.", "What was not sent yet is skipped.")
 
 
@@ -289,12 +292,14 @@ def show_new_hook(call: PageCall) -> View:  # noqa: ARG001
 
 @pages.action("/notifications/hooks/new", scope=MANAGE)
 def create_hook(call: PageCall, form: HookForm) -> View:
-    created = call.console.create_hook(form.name, group=form.group, batch=form.batch, **_owner(call, form.owner))
+    created = call.console.create_hook(
+        form.name, group=form.group, batch=form.batch, request_id=call.request_id, **_owner(call, form.owner)
+    )
     call.request.state.target = created.hook.id
     return View("secret.html", hook=created.hook, secret=created.secret, subscription=None, is_new=True)
 
 
 @pages.action("/notifications/hooks/{hook_id}/remove", scope=MANAGE)
 def remove_hook(call: PageCall, hook_id: str) -> Done:
-    found = call.console.remove_hook(hook_id)
+    found = call.console.remove_hook(hook_id, request_id=call.request_id)
     return Done("/notifications", f"Hook {found.name} was removed.", "Calls of it are refused.")
