@@ -108,6 +108,7 @@ NEEDS: dict[str, tuple[Scope, bool] | None] = {
     "GET /doctor": (READ, ADMIN),
     "GET /events": (READ, OWNER),
     "GET /events/position": (READ, OWNER),
+    "GET /history": (READ, OWNER),
     "GET /events/stream": (READ, OWNER),
     "GET /keys": (KEYS, OWNER),
     "POST /keys": (KEYS, OWNER),
