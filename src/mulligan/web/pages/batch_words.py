@@ -1,6 +1,6 @@
 """Batches in words: the sentence that opens the page of one, what happened to it, and what its rule is."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -25,34 +25,38 @@ SIGNS = {
 SIGNS_BY_NAME = {str(state): sign for state, sign in SIGNS.items()}
 
 
-def open_batches(state: BatchState | None, found: int, *, partial: int, is_more: bool, owner: str | None) -> Sentence:
-    """The sentence of the list. `partial` is how many of all batches call for attention."""
+def open_batches(batches: Sequence[BatchRecord], state: BatchState | None, *, owner: str, is_part: bool) -> Sentence:
+    """The sentence of the list. `is_part`: there are more than these."""
     of = f" of {owner}" if owner else ""
+    if not batches:
+        return Sentence((f"There are no batches{of} {'yet' if state is None else f'that are {state}'}.",))
     if state is not None:
-        shown = f"{number(found)}{' or more' if is_more else ''}"
-        return Sentence((f"{shown} {'batch' if found == 1 and not is_more else 'batches'}{of} {_IS[state]}.",))
-    if partial:
-        many = plural(partial, "batch", "batches")
-        return Sentence(
-            (
-                held(many),
-                f"{of} succeeded in part.",
-            ),
-            (_SOME,),
-        )
-    if not found:
-        return Sentence((f"There are no batches{of} yet.",))
-    return Sentence(
-        (f"No batch{of} calls for attention.",), ("Those that succeeded only in part would be named here.",)
+        many = f"{number(len(batches))} or more batches" if is_part else plural(len(batches), "batch", "batches")
+        return Sentence((f"{many}{of} {'is' if many.startswith('1 ') else 'are'} {_IS[state]}.",))
+    partial, none = (sum(each.state is one for each in batches) for one in (BatchState.PARTIAL, BatchState.FAILED))
+    of_all = (
+        f"Of the {number(len(batches))} batches{of} here"
+        if is_part
+        else f"Of {plural(len(batches), 'batch', 'batches')}{of}"
     )
+    if not partial and not none:
+        return Sentence((f"{of_all}, none calls for attention.",), (_NONE,))
+    parts: list[Pieces] = [(held(f"{number(partial)} succeeded in part"),)] if partial else []
+    parts += [(failed(f"{number(none)} failed"),)] if none else []
+    return Sentence((f"{of_all}, ", *_joined(parts), "."), (_SOME,))
 
 
-_SOME = "All their members are over, and some of them did not succeed: retry those, or accept it."
+def _joined(parts: Sequence[Pieces]) -> Pieces:
+    return tuple(piece for index, part in enumerate(parts) for piece in ((", ", *part) if index else part))
+
+
+_NONE = "Those that failed or succeeded only in part would be counted here."
+_SOME = "The members that did not succeed can be retried in one step."
 _IS = {
     BatchState.DRAFT: "not published yet",
     BatchState.PROCESSING: "being processed",
     BatchState.READY: "ready",
-    BatchState.PARTIAL: "succeeded in part",
+    BatchState.PARTIAL: "a success in part",
     BatchState.FAILED: "without a success",
     BatchState.EXPIRED: "expired",
 }
@@ -67,8 +71,8 @@ def open_batch(batch: BatchRecord, now: datetime) -> Sentence:
         case BatchState.READY:
             return Sentence(_ready(batch), (*_required(batch), *_settled(batch), *_expiry(batch, now)))
         case BatchState.PARTIAL | BatchState.FAILED:
-            lead = (f"It is {batch.state}: ", *_required(batch), *_settled(batch), *_expiry(batch, now))
-            return Sentence((*_counts(batch), "."), _lower(lead))
+            lead = (*_required(batch), *_settled(batch), *_expiry(batch, now))
+            return Sentence((*_counts(batch), "."), lead)
         case BatchState.EXPIRED:
             return Sentence((*_counts(batch), "."), _expiry(batch, now))
 
@@ -91,7 +95,7 @@ def _counts(batch: BatchRecord) -> Pieces:
     parts += [(failed(f"{number(batch.failed)} failed"),)] if batch.failed else []
     were = "was" if batch.cancelled == 1 else "were"
     parts += [(f"{number(batch.cancelled)} {were} cancelled",)] if batch.cancelled else []
-    return tuple(piece for index, part in enumerate(parts) for piece in ((", ", *part) if index else part))
+    return _joined(parts)
 
 
 def _left(batch: BatchRecord) -> Pieces:
@@ -137,12 +141,6 @@ def _expiry(batch: BatchRecord, now: datetime) -> Pieces:
         return ()
     at: Pieces = () if batch.expires_at is None else (" at ", clock(batch.expires_at))
     return (" It expired" if batch.state.is_settled else "It expired", *at, ", so its members cannot be retried.")
-
-
-def _lower(pieces: Pieces) -> Pieces:
-    """After a colon."""
-    first, second, *rest = pieces
-    return (first, second[:1].lower() + second[1:] if isinstance(second, str) else second, *rest)
 
 
 def describe_retry(batch: BatchRecord) -> str:

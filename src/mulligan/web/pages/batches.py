@@ -1,6 +1,6 @@
 """Batches: did it work for its owner? A list, and one batch with its members, what failed in it, and its moves."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -24,7 +24,6 @@ from mulligan.web.pages.words import number, plural
 pages = Pages("Batches")
 
 SIZE = 50
-MOST_PARTIAL = 100
 MOST_GROUPS = 8
 MOST_MEMBERS = 20
 MOST_CHAPTERS = 12
@@ -60,11 +59,12 @@ def batches(call: PageCall, query: BatchesQuery) -> View:
     owner = query.owner or None if call.caller.is_admin else None
     given = {"owner": owner} if owner else {}
     found: list[Batch] = call.console.batches(state=query.state, limit=SIZE + 1, cursor=query.cursor, **given)
-    partial = len(call.console.batches(state="partial", limit=MOST_PARTIAL, **given))
     shown, is_more = found[:SIZE], len(found) > SIZE
     return View(
         "batches.html",
-        says=batch_words.open_batches(query.state, len(shown), partial=partial, is_more=is_more, owner=owner),
+        says=batch_words.open_batches(
+            shown, query.state, owner=owner or "", is_part=is_more or query.cursor is not None
+        ),
         rows=[_row(batch) for batch in shown],
         state=query.state,
         states=tuple(BatchState),
@@ -106,14 +106,15 @@ class Cause(NamedTuple):
     id: str
     group: FailureGroup | None
     members: int
+    code: str = ""
 
 
 @pages.page("/batches/{batch_id}", scope=Scope.JOBS_READ)
 def batch(call: PageCall, batch_id: str) -> View:
     found: Batch = call.console.find_batch(batch_id)
     running = _count(call, found, State.RUNNING) if found.state is BatchState.PROCESSING else None
-    causes = _causes(call, found)
     members = _members(call, found)
+    causes = _causes(call, found, {job.group: job.error_code or "" for job in members if job.group})
     chapters = batch_words.tell(call.console.history(batch=found.id, limit=5 * MOST_CHAPTERS))
     return View(
         "batch.html",
@@ -138,13 +139,14 @@ def _count(call: PageCall, found: Batch, state: State) -> Counts:
     return counts
 
 
-def _causes(call: PageCall, found: Batch) -> list[Cause]:
-    """Why members failed, the most frequent first."""
+def _causes(call: PageCall, found: Batch, codes: Mapping[str, str]) -> list[Cause]:
+    """Why members failed, the most frequent first. `codes` are those of some groups."""
     if not found.failed:
         return []
     counts: Counts = call.console.counts(JobFilter(batch=found.id, state=State.FAILED), by="group")
     listed = list(counts.groups.items())
-    named = [Cause(group, _group(call, group), members) for group, members in listed[:MOST_GROUPS]]
+    first = listed[:MOST_GROUPS]
+    named = [Cause(group, _group(call, group), members, codes.get(group, "")) for group, members in first]
     return [*named, *(Cause(group, None, members) for group, members in listed[MOST_GROUPS:])]
 
 

@@ -20,8 +20,6 @@ pages = Pages("Retries")
 
 MOST_ROWS = 50
 MOST_ADVICE = 5
-# Seconds by which the statistics may be late without a word.
-LATE = 30.0
 ATTEMPT_ROW, NARROW_ROW = 34.0, 50.0
 ATTEMPT_WIDTH = 740.0
 
@@ -64,7 +62,7 @@ def retries(call: PageCall, query: RetriesQuery) -> View:
     is_daily = shown.span == "day"
     return View(
         "retries.html",
-        says=retry_words.open_retries(figures, shown.words),
+        says=retry_words.open_retries(figures, shown.words, is_late=retry_words.is_late(found)),
         figures=figures,
         rows=rows[:MOST_ROWS],
         rows_left=len(rows[MOST_ROWS:]),
@@ -76,7 +74,7 @@ def retries(call: PageCall, query: RetriesQuery) -> View:
             "narrow": retry_chart.draw_trend(figures.trend, retry_chart.NARROW, is_daily=is_daily),
         },
         has_trend=_has_trend(figures),
-        caveats=retry_words.caveats(found, LATE),
+        caveats=retry_words.caveats(found),
         ratio_words=retry_words.ratio_words,
         shown=shown,
         ranges=list(RANGES),

@@ -1,6 +1,7 @@
 """Retries in words: whether they help, and what to change. Fixed templates, filled with the figures."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import NamedTuple, TypeVar
 
 from mulligan.records.statistics import LAST_ATTEMPT, Statistics
@@ -13,6 +14,9 @@ T = TypeVar("T", int, float)
 # Fewer retries than this prove nothing.
 ENOUGH = 10
 UNKNOWN = "UNKNOWN"
+SPACE = "\N{NO-BREAK SPACE}"
+# Statistics that are further behind the log are said to be.
+LATE = timedelta(seconds=30)
 # Retries help: this part of the jobs recovered.
 GOOD = 0.8
 # Late attempts hardly help: at most the first part of the jobs recovered by them, and they are the second part of all
@@ -21,16 +25,18 @@ FEW_WINS, MUCH_VAIN = 0.02, 0.25
 
 
 def ratio_words(ratio: float | None) -> str:
-    """A percentage that is not rounded to all or nothing."""
+    """A percentage that is not rounded to all or nothing, in one line."""
     if ratio is not None and 0.995 <= ratio < 1:
-        return "more than 99 %"
+        return f"more than 99{SPACE}%"
     if ratio is not None and 0 < ratio < 0.005:
-        return "less than 1 %"
-    return percent(ratio)
+        return f"less than 1{SPACE}%"
+    return percent(ratio).replace(" ", SPACE)
 
 
-def open_retries(figures: Figures, time: str) -> Sentence:
-    """`time` is `24 hours` or the like."""
+def open_retries(figures: Figures, time: str, *, is_late: bool = False) -> Sentence:
+    """`time` is `24 hours` or the like. `is_late`: the statistics are behind the log."""
+    if not figures.attempts and is_late:
+        return Sentence(("The statistics have not come so far yet.",), ("Workers derive them from the log.",))
     if not figures.attempts:
         return Sentence((f"No attempt ended in the last {time}.",))
     if not figures.codes:
@@ -89,10 +95,12 @@ class Advice(NamedTuple):
 
 
 def never_helped(code: CodeFigures) -> bool:
-    return not code.recovered and code.in_vain >= ENOUGH
+    return bool(code.retried) and not code.recovered and code.in_vain >= ENOUGH
 
 
 def advise(code: CodeFigures) -> Advice:
+    if not code.retried:
+        return Advice("manual", "Final", "It is not retried by itself: its retries were manual.")
     if code.retried + code.in_vain < ENOUGH:
         return Advice("few", "Too few to say", f"Fewer than {ENOUGH} retries.")
     if never_helped(code):
@@ -144,12 +152,16 @@ def _helps_late(code: CodeFigures) -> bool:
     return code.wins[2] * 2 < max((count for attempt, count in code.wins.items() if attempt > 2), default=0)
 
 
-def caveats(found: Statistics, late_after: float) -> list[str]:
+def is_late(found: Statistics) -> bool:
+    return found.status.lag > LATE or found.status.is_rebuilding
+
+
+def caveats(found: Statistics) -> list[str]:
     """What the figures leave out."""
     status = found.status
     said: Sequence[tuple[bool, str]] = (
         (status.is_rebuilding, "The statistics are being derived again from the log: numbers are too low until then."),
-        (status.lag.total_seconds() > late_after, f"The statistics are {duration(status.lag)} behind the log."),
+        (status.lag > LATE, f"The statistics are {duration(status.lag)} behind the log."),
         (bool(found.other), _other(found.other)),
         (found.is_cut, "There are more rows than one answer has: the oldest are missing. Choose one kind."),
         (status.missed_at is not None, "Some events were deleted before they were counted."),

@@ -6,14 +6,15 @@ from datetime import UTC, datetime, timedelta
 from math import ceil, log10
 from typing import NamedTuple
 
+import msgspec
+
 from mulligan import lifecycle
 from mulligan.records.event import Event
 from mulligan.records.statistics import FAILED, IN_VAIN, RETRIED, SUCCEEDED, Statistic
 
 # In the units of the drawing.
-TOP, BASE, HEIGHT, LEFT = 20.0, 130.0, 172, 38.0
+TOP, BASE, HEIGHT, LEFT = 28.0, 138.0, 172, 38.0
 WIDE, NARROW = 1120, 358
-LABELS_Y = 168
 # Seconds between two labels of the time axis.
 STEPS = (300, 600, 900, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 172_800)
 # A bucket that has just begun says little.
@@ -60,14 +61,21 @@ class Course(NamedTuple):
 
 
 def to_course(
-    rows: Iterable[Statistic], events: Sequence[Event], *, since: datetime, until: datetime, step: timedelta
+    rows: Iterable[Statistic],
+    events: Sequence[Event],
+    *,
+    since: datetime,
+    until: datetime,
+    step: timedelta,
+    counted_until: datetime | None = None,
 ) -> Course:
-    """`events` are those of the service, the newest first, as far as they are known."""
+    """`events` are those of the service, the newest first, as far as they are known. Statistics that are behind the log
+    end at `counted_until`."""
     return Course(
         since=since,
         until=until,
         step=step,
-        points=tuple(_points(rows, since, until, step)),
+        points=tuple(_points(rows, since, counted_until or until, step)),
         bands=tuple(_bands(list(reversed(events)), since)),
         probes=tuple(probe for event in reversed(events) if (probe := _probe(event)) and probe.at >= since),
     )
@@ -124,6 +132,22 @@ def _sort_after(event: Event, before: str | None) -> str | None:
             # Back to automatic, an open service is probed first.
             return "open" if to == "open" or (to == "auto" and before == "open") else None
     return before
+
+
+def to_data(course: Course) -> str:
+    """The course as JSON, for a script that draws it again to zoom in. Times are in seconds."""
+    end = course.until.timestamp()
+    bands = [
+        (band.sort, band.start.timestamp(), end if band.end is None else band.end.timestamp()) for band in course.bands
+    ]
+    middle = course.step.total_seconds() / 2
+    data = {
+        "times": [round(point.at.timestamp() + middle) for point in course.points],
+        "ended": [round(point.ended, 3) for point in course.points],
+        "failed": [round(point.failed, 3) for point in course.points],
+        "bands": [(sort, round(start), round(finish)) for sort, start, finish in bands],
+    }
+    return msgspec.json.encode(data).decode()
 
 
 # Geometry
@@ -184,11 +208,11 @@ def draw(course: Course, width: int) -> Drawing:
 
 
 def nice_top(highest: float) -> float:
-    """The end of the axis: 1, 2, 4 or 10 times a power of ten, above all values."""
+    """The end of the axis: a round number above all values."""
     if highest <= 0:
         return 1.0
     power = 10.0 ** (ceil(log10(highest)) - 1)
-    return float(next(factor * power for factor in (1, 2, 4, 6, 10) if highest <= factor * power * 1.0001))
+    return float(next(factor * power for factor in (1, 2, 3, 4, 6, 8, 10) if highest <= factor * power * 1.0001))
 
 
 def _path(spots: Iterable[tuple[float, float]]) -> str:

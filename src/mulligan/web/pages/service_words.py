@@ -77,13 +77,19 @@ def open_services(services: Sequence[ServiceStatus]) -> Sentence:
     down = [each for each in services if condition(each).rank <= PROBED.rank]
     if down:
         held_jobs = sum(waiting(each) for each in down)
-        title = (held(_some(down, services)), " down. ", _jobs_wait(held_jobs, "them" if len(down) > 1 else "it"))
+        how = f" {_how_down(down)}. "
+        title = (held(_some(down, services)), how, _jobs_wait(held_jobs, "them" if len(down) > 1 else "it"))
         return Sentence(title, _others(services, down))
     uneasy = [each for each in services if condition(each) is not WELL]
     if uneasy:
         return Sentence((held(_some(uneasy, services)), " not quite well."), _others(services, []))
     every = "The one service is" if len(services) == 1 else f"All {number(len(services))} services are"
     return Sentence((f"{every} well.",))
+
+
+def _how_down(down: Sequence[ServiceStatus]) -> str:
+    kept = [each for each in down if condition(each) is KEPT_OPEN]
+    return "down" if not kept else "kept open" if len(kept) == len(down) else "down or kept open"
 
 
 def _some(some: Sequence[ServiceStatus], services: Sequence[ServiceStatus]) -> str:
@@ -137,12 +143,17 @@ def open_service(service: ServiceStatus) -> Sentence:
 
 
 def _open(service: ServiceStatus) -> Sentence:
-    why = reason_open(service)
-    begin = f"{why[:1].upper()}{why[1:]}, so only probes are sent." if why else "Only probes are sent."
     return Sentence(
         (f"{service.name} has been down", *_since(service.since), ". ", *_wait(service)),
-        (begin, " ", *_next_probe(service), *_also_paused(service)),
+        (_why_open(service), *_next_probe(service), *_also_paused(service)),
     )
+
+
+def _why_open(service: ServiceStatus) -> str:
+    if (service.trouble or {}).get("because") == "probe":
+        return "Only probes are sent, and the last one failed. "
+    why = reason_open(service)
+    return f"{why[:1].upper()}{why[1:]}, so only probes are sent. " if why else "Only probes are sent. "
 
 
 def _since(moment: datetime | None) -> Pieces:
@@ -212,7 +223,8 @@ def describe_budget(service: ServiceStatus) -> str:
     if service.budget is None:
         return "Its retries have no budget."
     rule = f"Its retries are limited to {percent(service.budget)} of first attempts"
-    now = f": {plural(service.retries, 'retry', 'retries')} for {plural(service.firsts, 'first attempt')}"
+    counts = f": {plural(service.retries, 'retry', 'retries')} for {plural(service.firsts, 'first attempt')}"
+    now = counts if service.firsts else ""
     parked = f", and {many(service.parked)} wait for the budget" if service.parked else ""
     return f"{rule}{now}{parked}."
 
@@ -290,39 +302,52 @@ class Chapter(NamedTuple):
 
 
 def tell(events: Iterable[Event]) -> list[Chapter]:
-    """What happened, the newest first. Failed probes that follow each other are told together."""
+    """What happened, the newest first. Failed probes that follow each other are told together, and so is a pace that
+    was halved again and again."""
     found: list[Chapter] = []
-    probes: list[Event] = []
+    alike: list[Event] = []
     for event in events:
-        if _is_failed_probe(event):
-            probes.append(event)
-        elif event.type == lifecycle.SERVICE_HALF_OPENED:
-            if not found and not probes:
+        if event.type == lifecycle.SERVICE_HALF_OPENED:
+            if not found and not alike:
                 found.append(Chapter(event.position, "ring", "recovering", event.at, "A probe is sent"))
+            continue
+        if alike and _sort(event) != _sort(alike[0]):
+            found += _tell_alike(alike)
+            alike = []
+        if _sort(event):
+            alike.append(event)
         else:
-            found += [*_tell_probes(probes), *_tell_one(event)]
-            probes = []
-    return [*found, *_tell_probes(probes)]
+            found += _tell_one(event)
+    return [*found, *_tell_alike(alike)]
 
 
-def _is_failed_probe(event: Event) -> bool:
-    return event.type == lifecycle.SERVICE_OPENED and event.data.get("because") == "probe"
+def _sort(event: Event) -> str:
+    """The sort of an event that often comes many times in a row; empty for others."""
+    if event.type == lifecycle.SERVICE_OPENED and event.data.get("because") == "probe":
+        return "probe"
+    return "halved" if event.type == lifecycle.SERVICE_PACED and event.data.get("how") == "halved" else ""
 
 
-def _tell_probes(probes: Sequence[Event]) -> list[Chapter]:
-    if not probes:
+def _tell_alike(events: Sequence[Event]) -> list[Chapter]:
+    """The newest one, and how many came before it."""
+    if not events:
         return []
-    newest, *earlier = probes
-    facts = EventData(newest.data)
-    count = facts.integer("probes_failed") or len(probes)
-    again = facts.duration("cooldown")
-    open_for = f"Open for another {duration(again)}." if again is not None else "It stays open."
-    waited = f" {plural(held_jobs, 'job')} waited." if (held_jobs := facts.integer("held")) else ""
-    last = Chapter(newest.position, "x", "failed", newest.at, f"Probe {count} failed", f"{open_for}{waited}")
+    newest, *earlier = events
+    last = _tell_probe(newest) if _sort(newest) == "probe" else _tell_one(newest)[0]
     if not earlier:
         return [last]
-    which = "Probe 1" if count == 2 else f"{plural(len(earlier), 'probe')} before it"
-    return [last, Chapter(earlier[0].position, "x", "failed", earlier[-1].at, f"{which} failed")]
+    what = "A probe failed" if _sort(newest) == "probe" else "It was halved"
+    times = "once" if len(earlier) == 1 else f"{number(len(earlier))} times"
+    return [last, Chapter(earlier[0].position, last.sign, last.tone, earlier[-1].at, f"{what} {times} before")]
+
+
+def _tell_probe(event: Event) -> Chapter:
+    facts = EventData(event.data)
+    count, again = facts.integer("probes_failed"), facts.duration("cooldown")
+    title = f"Probe {number(count)} failed" if count else "A probe failed"
+    open_for = f"Open for another {duration(again)}." if again is not None else "It stays open."
+    waited = f" {plural(jobs, 'job')} waited." if (jobs := facts.integer("held")) else ""
+    return Chapter(event.position, "x", "failed", event.at, title, f"{open_for}{waited}")
 
 
 def _tell_one(event: Event) -> list[Chapter]:

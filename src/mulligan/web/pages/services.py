@@ -151,6 +151,9 @@ def service(call: PageCall, name: str, query: ServiceQuery) -> View:
         course=course,
         wide=service_chart.draw(course, service_chart.WIDE),
         narrow=service_chart.draw(course, service_chart.NARROW),
+        data=service_chart.to_data(course),
+        is_pattern=name.endswith("*") and not status.is_known and not waiting(status),
+        prefix=name.removesuffix("*"),
         has_chart=bool(course.highest or course.bands or course.probes),
         shown=shown,
         ranges=list(RANGES),
@@ -175,7 +178,9 @@ def _course(
     status: ServiceStatus, statistics: Statistics, events: Sequence[Event], shown: Range, now: datetime
 ) -> Course:
     since = now - shown.length
-    found = service_chart.to_course(statistics.rows, events, since=since, until=now, step=shown.step)
+    found = service_chart.to_course(
+        statistics.rows, events, since=since, until=now, step=shown.step, counted_until=now - statistics.status.lag
+    )
     is_down = status.state != "closed"
     if is_down and not any(band.sort == "open" and band.end is None for band in found.bands):
         # It opened before the events that are known.
