@@ -3,6 +3,7 @@ Services and Retries, and for pictures of them."""
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -39,9 +40,10 @@ class Shop:
     weather: Weather
     tasks: dict[str, Any]
 
-    @property
-    def now(self) -> datetime:
-        return self.app.wiring.clock().now()
+    def run(self) -> None:
+        """Run what is due. In a thread, because a browser under test has an event loop in the main one."""
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(self.app.run_until_idle).result()
 
 
 SERVICES = [

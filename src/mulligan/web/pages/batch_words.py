@@ -34,11 +34,7 @@ def open_batches(batches: Sequence[BatchRecord], state: BatchState | None, *, ow
         many = f"{number(len(batches))} or more batches" if is_part else plural(len(batches), "batch", "batches")
         return Sentence((f"{many}{of} {'is' if many.startswith('1 ') else 'are'} {_IS[state]}.",))
     partial, none = (sum(each.state is one for each in batches) for one in (BatchState.PARTIAL, BatchState.FAILED))
-    of_all = (
-        f"Of the {number(len(batches))} batches{of} here"
-        if is_part
-        else f"Of {plural(len(batches), 'batch', 'batches')}{of}"
-    )
+    of_all = f"Of {plural(len(batches), 'batch', 'batches')}{of}{' here' if is_part else ''}"
     if not partial and not none:
         return Sentence((f"{of_all}, none calls for attention.",), (_NONE,))
     parts: list[Pieces] = [(held(f"{number(partial)} succeeded in part"),)] if partial else []

@@ -113,7 +113,9 @@ def _others(services: Sequence[ServiceStatus], named: Sequence[ServiceStatus]) -
             found = condition(each)
             counts[found] = counts.get(found, 0) + 1
     parts = [f"{number(count)} {found.word.lower()}" for found, count in sorted(counts.items(), key=_by_rank)]
-    return (f"Of the others: {', '.join(parts)}.",) if known and parts else (f"{', '.join(parts).capitalize()}.",)
+    if not parts:
+        return ()
+    return (f"{'Of the others: ' if known else ''}{', '.join(parts)}.",)
 
 
 def _by_rank(item: tuple[Condition, int]) -> int:
