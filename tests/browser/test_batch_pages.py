@@ -21,7 +21,7 @@ BAD, GOOD = 3, 1
 
 @pytest.fixture(scope="module", params=STORES)
 def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    url = f"sqlite:///{tmp_path_factory.mktemp('batches')}/jobs.db"
+    url = f"sqlite:///{tmp_path_factory.mktemp('batches')}/jobs.db?synchronous=normal"
     if request.param == "postgres":
         url = request.getfixturevalue("server").fresh_database("batch_pages")
     found = open_shop(url)
@@ -113,7 +113,7 @@ def test_a_partial_batch_says_why_members_failed(shop: Shop, client: httpx.Clien
     assert (
         f"/jobs?batch={batch_id}" in shown and f"/jobs/export?format=csv&amp;state=failed&amp;batch={batch_id}" in shown
     )
-    assert "90 % failed" in shown and "in 6 d" in shown
+    assert "90 % failed" in shown and re.search("in [67] d<", shown)
     assert f'sse-connect="/live?batch={batch_id}"' in shown
 
 
@@ -150,16 +150,13 @@ def test_a_draft_is_published_and_a_batch_is_cancelled(site: Site, shop: Shop, c
 
 
 def test_what_the_engine_refuses_is_an_answer_on_the_page(site: Site, shop: Shop, client: httpx.Client) -> None:
-    batch_id = make(shop, "old", BAD, expires_in="1s")
+    # Over before it is settled.
+    batch_id = make(shop, "old", BAD, expires_in="1ms")
     page = f"/batches/{batch_id}"
-    fields = hidden_fields(client.get(page).text)
-    shop.app.run_duty("prune")
-    done = client.post(f"{page}/retry", data=fields)
-    while "expired" not in client.get(page).text:
-        done = client.post(f"{page}/retry", data={**fields, "request": ""})
-    assert done.status_code == 200
-    assert "so its members cannot be retried" in client.get(page).text
-    assert "Retry" not in client.get(page).text.partition("<main")[2].partition("<footer")[0]
+    shown = client.get(page).text
+    assert "so its members cannot be retried" in shown and f'action="{page}/retry"' not in shown
+    done = client.post(f"{page}/retry", data=hidden_fields(client.get("/help").text) | {"back": page})
+    assert done.url.path == page and "has expired" in answer(done) and "answer is-failed" in done.text
 
 
 def test_a_key_without_the_scope_is_offered_nothing(site: Site, shop: Shop) -> None:
@@ -176,7 +173,7 @@ def test_a_key_without_the_scope_is_offered_nothing(site: Site, shop: Shop) -> N
 
 @pytest.fixture(scope="module")
 def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Shop]]:
-    shop = open_shop(f"sqlite:///{tmp_path_factory.mktemp('past')}/jobs.db")
+    shop = open_shop(f"sqlite:///{tmp_path_factory.mktemp('past')}/jobs.db?synchronous=normal")
     fill(shop, hours=0.25)
     with serve(shop.app) as site:
         yield site, shop

@@ -16,7 +16,7 @@ STORES = ("sqlite", "postgres")
 
 @pytest.fixture(scope="module", params=STORES)
 def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    url = f"sqlite:///{tmp_path_factory.mktemp('retries')}/jobs.db"
+    url = f"sqlite:///{tmp_path_factory.mktemp('retries')}/jobs.db?synchronous=normal"
     if request.param == "postgres":
         url = request.getfixturevalue("server").fresh_database("retry_pages")
     found = open_shop(url)
@@ -57,7 +57,7 @@ def test_the_page_follows_the_statistics(site: Site, shop: Shop) -> None:
     calm = client.get("/retries").text
     assert title(late) == "No attempt ended in the last 24 hours." and "Nothing to judge." in calm
     assert title(calm) == "No job had to be retried in the last 24 hours."
-    for number in range(6):
+    for _ in range(6):
         retry_by_hand(shop, "charge", 9, "other")
     shop.weather.down = {"smtp"}
     job = shop.tasks["send_mail"].options(owner="acme").enqueue(1)
@@ -89,7 +89,7 @@ def test_the_page_follows_the_statistics(site: Site, shop: Shop) -> None:
 
 
 def test_retries_in_a_browser(context: BrowserContext, tmp_path_factory: pytest.TempPathFactory) -> None:
-    shop = open_shop(f"sqlite:///{tmp_path_factory.mktemp('past')}/jobs.db")
+    shop = open_shop(f"sqlite:///{tmp_path_factory.mktemp('past')}/jobs.db?synchronous=normal")
     fill(shop, hours=0.75)
     with serve(shop.app) as site:
         visit = Visit(context, site, site.admin.token)

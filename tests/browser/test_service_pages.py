@@ -22,7 +22,7 @@ STRANGE = "site:a/b?c#d&e <i>'\"%"
 
 @pytest.fixture(scope="module", params=STORES)
 def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    url = f"sqlite:///{tmp_path_factory.mktemp('services')}/jobs.db"
+    url = f"sqlite:///{tmp_path_factory.mktemp('services')}/jobs.db?synchronous=normal"
     if request.param == "postgres":
         url = request.getfixturevalue("server").fresh_database("service_pages")
     found = open_shop(url)
@@ -156,7 +156,7 @@ def test_services_are_for_administrators(site: Site) -> None:
 def test_without_services_the_page_says_what_a_service_is(tmp_path_factory: pytest.TempPathFactory) -> None:
     from mulligan import App
 
-    app = App(f"sqlite:///{tmp_path_factory.mktemp('none')}/jobs.db")
+    app = App(f"sqlite:///{tmp_path_factory.mktemp('none')}/jobs.db?synchronous=normal")
     with serve(app) as site:
         shown = site.client().get("/services").text
     app.close()
@@ -168,7 +168,7 @@ def test_without_services_the_page_says_what_a_service_is(tmp_path_factory: pyte
 
 @pytest.fixture(scope="module")
 def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Shop]]:
-    shop = open_shop(f"sqlite:///{tmp_path_factory.mktemp('past')}/jobs.db")
+    shop = open_shop(f"sqlite:///{tmp_path_factory.mktemp('past')}/jobs.db?synchronous=normal")
     fill(shop, hours=0.6)
     with serve(shop.app) as site:
         yield site, shop

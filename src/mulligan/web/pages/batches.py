@@ -70,14 +70,13 @@ def batches(call: PageCall, query: BatchesQuery) -> View:
         states=tuple(BatchState),
         signs=batch_words.SIGNS,
         owner=owner or "",
-        link=lambda **changes: _address(query, owner, **changes),
+        link=lambda **changes: _address({"state": query.state, "owner": owner} | changes),
         cursor=shown[-1].id if is_more else None,
         is_first=query.cursor is None,
     )
 
 
-def _address(query: BatchesQuery, owner: str | None, **changes: Any) -> str:
-    values = {"state": query.state, "owner": owner} | changes
+def _address(values: Mapping[str, Any]) -> str:
     given = {name: str(value) for name, value in values.items() if value}
     return f"/batches?{urlencode(given)}" if given else "/batches"
 
