@@ -470,6 +470,19 @@ class App:
         """
         return self.wiring.events.events(job=job, owner=owner, after=after, limit=limit)
 
+    def history(
+        self, *, service: str | None = None, batch: str | None = None, owner: str | None = None, limit: int = 100
+    ) -> list[Event]:
+        """Return the newest events about one service or one batch itself, newest first; those of jobs are in `events`.
+
+            for event in app.history(service="gateway"):
+                print(event.at, event.type, event.data)
+
+        It looks at the last 10,000 events that belong to no job. `limit` is at most 1,000. Raises UnknownService and
+        BatchNotFound.
+        """
+        return self.wiring.events.history(service=service, batch=batch, owner=owner, limit=limit)
+
     def stream(
         self,
         *,

@@ -124,6 +124,10 @@ def test_batches_have_their_verbs(client: Client, shop: App) -> None:
     retried = client.retry_batch(batch.id, cancelled=True)
     assert retried.jobs == (member.id,) and retried.batch.refresh().state == "processing"
     client.cancel_batch(batch.id)
+    told = client.history(batch=batch.id)
+    assert told == shop.history(batch=batch.id) and told[-1].type == "batch.published"
+    with pytest.raises(BatchNotFound):
+        client.history(batch="none")
 
 
 def test_jobs_are_exported_purged_and_taken_from_their_workers(client: Client, shop: App, url: str) -> None:

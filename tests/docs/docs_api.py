@@ -29,7 +29,7 @@ VERBS = {
     "Enqueue and wait": "enqueue_many enqueue_many_async batch wait wait_async",
     "Run a worker": "run worker run_until_idle asgi",
     "Look at jobs": "job jobs find_id counts last_failures queue_position blocked_by explain stuck export",
-    "Events": "events last_position stream",
+    "Events": "events history last_position stream",
     "Change jobs": "retry run_now snooze cancel process_stuck reclassify purge release_key expire_result forget_owner",
     "Redrives": "redrive redrives redrive_status cancel_redrive",
     "Batches": "find_batch batches publish_batch retry_batch cancel_batch",

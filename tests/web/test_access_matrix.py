@@ -115,6 +115,7 @@ NEEDS: dict[str, tuple[Scope, bool] | None] = {
     "POST /alerts/{check}/unsilence": (OPERATE, ADMIN),
     "GET /events": (READ, OWNER),
     "GET /events/position": (READ, OWNER),
+    "GET /history": (READ, OWNER),
     "GET /events/stream": (READ, OWNER),
     "GET /keys": (KEYS, OWNER),
     "POST /keys": (KEYS, OWNER),

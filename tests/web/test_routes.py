@@ -527,3 +527,17 @@ def test_every_route_is_driven() -> None:
 def test_an_operation_has_one_name() -> None:
     names = [route.name for route in ROUTES]
     assert len(names) == len(set(names))
+
+
+def test_the_history_of_a_batch_is_for_its_owner_and_that_of_a_service_for_administrators(world: World) -> None:
+    batch = world.app.batch("letters", owner="acme").publish()
+    (published, *_) = ok(world.acme.get("history", params={"batch": batch.id}))["events"][::-1]
+    assert (published["type"], published["batch"]) == ("batch.published", batch.id)
+    world.app.service("gateway").open(reason="maintenance")
+    world.app.service("gateway").auto()
+    told = ok(world.admin.get("history", params={"service": "gateway", "limit": 2}))["events"]
+    assert [event["data"]["to"] for event in told] == ["auto", "open"]
+    refused(world.acme.get("history", params={"service": "gateway"}), 403, "FORBIDDEN")
+    refused(world.admin.get("history"), 400, "VALIDATION_ERROR")
+    refused(world.admin.get("history", params={"service": "gatway"}), 404, "UNKNOWN_SERVICE")
+    refused(world.acme.get("history", params={"batch": "none"}), 404, "BATCH_NOT_FOUND")

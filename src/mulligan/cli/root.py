@@ -27,6 +27,7 @@ COMMANDS = {
     "bulk": ("mulligan.cli.bulk:bulk", "Cancel, snooze or run many jobs at a rate."),
     "owners": ("mulligan.cli.owners:owners", "Owners of jobs."),
     "events": ("mulligan.cli.events:events", "Show the event log, oldest first."),
+    "history": ("mulligan.cli.history:history", "Show what happened to one service or one batch itself, newest first."),
     "projections": (
         "mulligan.cli.projections:projections",
         "List the projections, the one that is furthest behind first.",

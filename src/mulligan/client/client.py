@@ -239,6 +239,12 @@ class Client:
         query = {"after": after, "limit": limit, "job": job, "batch": batch, "kind": kind, "owner": owner}
         return record_of(EventPage, self._server.get("/events", {**query, "types": types}, job_id=job))
 
+    def history(self, *, service: str | None = None, batch: str | None = None, limit: int = 100) -> list[Event]:
+        """Return the newest events about one service or one batch itself, newest first."""
+        query = {"service": service, "batch": batch, "limit": limit}
+        found = self._server.get("/history", query, batch_id=batch, name=service)["events"]
+        return [record_of(Event, event) for event in found]
+
     def follow(
         self,
         *,

@@ -268,9 +268,14 @@ def _add_code(known: RetryResult | None, row: Statistic) -> RetryResult:
 
 def median(histogram: Sequence[int]) -> timedelta | None:
     """The upper bound of the bucket that has the middle; the last bound for what is longer."""
-    half, seen = sum(histogram) / 2, 0
+    return quantile(histogram, 0.5)
+
+
+def quantile(histogram: Sequence[int], part: float) -> timedelta | None:
+    """The upper bound of the bucket in which this part of all is reached; the last bound for what is longer."""
+    wanted, seen = sum(histogram) * part, 0
     for bound, number in zip((*BOUNDS, BOUNDS[-1]), histogram, strict=True):
         seen += number
-        if number and seen >= half:
+        if number and seen >= wanted:
             return timedelta(seconds=bound)
     return None

@@ -63,7 +63,7 @@ from mulligan.store.deliveries import DeliveryOperations
 from mulligan.store.depths import DepthOperations
 from mulligan.store.duties import DutyOperations
 from mulligan.store.enqueue import SharedOperations
-from mulligan.store.events import EventOperations
+from mulligan.store.events import EventOperations, Subject
 from mulligan.store.forget import ForgetOperations
 from mulligan.store.groups import GroupOperations
 from mulligan.store.hooks import HookOperations
@@ -800,6 +800,14 @@ class Store:
         while not page.events and not page.is_end:
             page = self.stream(wanted, after=page.position, limit=limit)
         return list(page.events)
+
+    def history(
+        self, *, service: str | None = None, batch: str | None = None, owner: str | None = None, limit: int
+    ) -> list[Event]:
+        """Return the newest events about a service or a batch itself, the newest first. Looks at a bounded number of
+        events that belong to no job."""
+        wanted = Subject.service(service) if service is not None else Subject.batch(batch or "")
+        return self._read(self._events.about, wanted, owner, limit)
 
     def stream(self, wanted: EventFilter, *, after: int = 0, limit: int = 500) -> EventPage:
         """Return the next events that are wanted, and how far the log was read. No event is skipped or repeated,

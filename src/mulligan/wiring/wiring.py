@@ -170,7 +170,7 @@ class Wiring:
             uses_connections=lambda: self.parts.uses_connections,
         )
         self.results = Results(store, lambda: self.parts.changes(self.store()), self.clock, tasks)
-        self.events = EventLog(store)
+        self.events = EventLog(store, self.services.require_known)
         self.policy_console = PolicyConsole(tasks, self.judge.rules, self.judge.in_force, self.policies, self.names)
         self.ids = IdSearch(store)
         self.limits = LimitUsage(store)

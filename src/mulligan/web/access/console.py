@@ -42,6 +42,7 @@ OWNED = frozenset(
         "failures",
         "find_batch",
         "find_id",
+        "history",
         "incoming_hooks",
         "job",
         "jobs",

@@ -4,6 +4,7 @@ console of the person who is signed in, and render."""
 from mulligan.web.pages import (
     alerts,
     audit,
+    batches,
     bulk,
     doctor,
     duties,
@@ -14,7 +15,9 @@ from mulligan.web.pages import (
     notifications,
     policies,
     queues,
+    retries,
     schedules,
+    services,
     workers,
 )
 from mulligan.web.pages.page import Page, Pages
@@ -23,6 +26,9 @@ GROUPS: tuple[Pages, ...] = (
     jobs.pages,
     bulk.pages,
     job.pages,
+    batches.pages,
+    services.pages,
+    retries.pages,
     workers.pages,
     queues.pages,
     duties.pages,
