@@ -108,7 +108,7 @@ def show_alerts(call: PageCall) -> View:
     return View(
         "alerts.html",
         says=describe_alerts(board),
-        alerts=[(alert, place_of(alert.check)) for alert in sorted(shown, key=lambda each: each.is_silenced)],
+        alerts=[(alert, place_of(alert.check)) for alert in alerts],
         special=[each for each in rules if is_special(each[0]) or each[3]],
         usual=[each for each in rules if not is_special(each[0]) and not each[3]],
     )
