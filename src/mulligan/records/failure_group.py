@@ -161,6 +161,14 @@ def impact_of(heat: float, owners: int) -> float:
     return round(heat * (1 + log2(max(owners, 1))), 3)
 
 
+def impact_rank(heat: float, last_seen_at: int, owners: int) -> float:
+    """The binary logarithm of the impact, up to a constant: all impacts halve alike, so their order never changes by
+    itself."""
+    if heat <= 0:
+        return 0.0
+    return log2(heat) + last_seen_at / (HALF_LIFE.total_seconds() * MICROSECONDS) + log2(1 + log2(max(owners, 1)))
+
+
 @dataclass(frozen=True, slots=True)
 class FailureSample:
     """The last failure of a group. `message` is for users; `error` is the technical line. Secrets are masked."""
@@ -237,11 +245,15 @@ class FailureGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupPage:
-    """One page of failure groups. `cursor` is None on the last page. `reached_at` is how far the log was folded."""
+    """One page of failure groups. `cursor` is None on the last page. `reached_at` is how far the log was folded.
+
+    `counts` says how many groups of the wanted kind and code are in each state; counting stops at 10,000.
+    """
 
     groups: tuple[FailureGroup, ...]
     cursor: str | None
     reached_at: datetime | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 GROUP_ORDERS = ("impact", "last_seen", "first_seen", "failures")

@@ -23,6 +23,7 @@ from mulligan.records.failure_group import (
     document_json,
     has_regressed,
     impact_of,
+    impact_rank,
     merge,
 )
 from mulligan.records.folded import FailedIn, JobChange
@@ -33,9 +34,19 @@ from mulligan.store.session import Session
 
 # Of one group. Further owners are counted in the row of all owners only.
 MOST_OWNER_ROWS = 10_000
-# Groups that one answer chooses from: those seen last.
+# Groups that are counted. Orders without an index of their own choose from so many, those seen last.
 MOST_LISTED = 10_000
 MOST_OWNERS_SHOWN = 20
+
+_NEWEST = "{{groups_newest}}"
+# The column of each order, and the rows that it chooses from.
+ORDERS = {
+    "impact": ("impact_rank", "mulligan_groups"),
+    "last_seen": ("last_seen_at", "mulligan_groups"),
+    "first_seen": ("first_seen_at", _NEWEST),
+    "failures": ("failures", _NEWEST),
+}
+_AMONG_STATES = "= ANY (ARRAY(SELECT json_array_elements_text(:states::json)))"
 
 _KEPT = ("id", "scope", "kind", "code", "error_class", "title", "first_seen_at", "last_seen_at", "failures", "cost")
 
@@ -150,21 +161,26 @@ class GroupOperations:
         limit: int,
     ) -> tuple[list[FailureGroup], int | None]:
         """Return the groups of a page, and how many to skip for the next one."""
-        conditions = ["true", *(f"own.{name} = :{name}" for name, value in (("kind", kind), ("code", code)) if value)]
-        values = {"scope": _scope(owner), "kind": kind, "code": code, "limit": MOST_LISTED}
-        now = session.moment()
-        found = [
-            row
-            for row in session.filtered("groups_listed", conditions, values)
-            if _state(row, now) in (states or GroupState)
-        ]
-        found.sort(key=lambda row: (-_rank(row, order, now, owner), row["id"]))
-        page = found[skip : skip + limit]
-        groups = self.find(session, [row["id"] for row in page], owner)
-        return groups, skip + limit if len(found) > skip + limit else None
+        conditions, values = _conditions(session, owner, kind, code)
+        if states:
+            conditions.append(f"({{{{group_state}}}}) {_AMONG_STATES}")
+        column, source = ORDERS[order]
+        values |= {"states": to_json([str(state) for state in states]), "skip": skip, "limit": limit + 1}
+        found = session.filtered("groups_listed", conditions, values, source=source, order=column)
+        groups = self.find(session, [row["id"] for row in found[:limit]], owner)
+        return groups, skip + limit if len(found) > limit else None
+
+    def count(self, session: Session, owner: str | None, kind: str | None, code: str | None) -> dict[str, int]:
+        """Return how many groups are in each state. Counting stops at a limit."""
+        conditions, values = _conditions(session, owner, kind, code)
+        (total,) = session.filtered("groups_counted", conditions, values)
+        decided = {row["state"]: row["number"] for row in session.filtered("groups_decided", conditions, values)}
+        decided.pop(GroupState.OPEN, None)
+        return {str(GroupState.OPEN): max(0, total["number"] - sum(decided.values())), **decided}
 
     def find(self, session: Session, ids: Sequence[str], owner: str | None) -> list[FailureGroup]:
-        rows = session.rows("groups_whole", ids=to_json(list(ids)), scope=_scope(owner))
+        values = {"ids": to_json(list(ids)), "scope": _scope(owner), "moment": session.moment()}
+        rows = session.rows("groups_whole", values)
         found = {row["id"]: _to_group(row, session.moment(), owner) for row in rows}
         return [found[id_] for id_ in ids if id_ in found]
 
@@ -225,7 +241,13 @@ def _row_values(row: GroupRow, before: Record | None, owners: int) -> Record:
     if before is not None and before["decision"] == GroupState.RESOLVED and has_regressed(row, before["decided_at"]):
         regressed_at = row.last_seen_at
     values = {name: getattr(row, name) for name in (*_KEPT, "heat")}
-    return values | {"document": document_json(row.document), "owners": owners, "regressed_at": regressed_at}
+    rank = impact_rank(row.heat, row.last_seen_at, owners)
+    return values | {
+        "document": document_json(row.document),
+        "owners": owners,
+        "regressed_at": regressed_at,
+        "impact_rank": rank,
+    }
 
 
 def _stored(row: Record) -> GroupRow:
@@ -281,34 +303,16 @@ def _add_recovery(recovered: dict[Key, Tally], change: JobChange, rows: Mapping[
     add_to(recovered.setdefault(key, new_tally()), max(success.at - since, 0) / 1e6, 0)
 
 
+def _conditions(
+    session: Session, owner: str | None, kind: str | None, code: str | None
+) -> tuple[list[str], dict[str, Any]]:
+    wanted = {name: value for name, value in (("kind", kind), ("code", code)) if value is not None}
+    conditions = ["true", *(f"own.{name} = :{name}" for name in wanted)]
+    return conditions, {**wanted, "scope": _scope(owner), "moment": session.moment(), "most": MOST_LISTED}
+
+
 def _scope(owner: str | None) -> str:
     return "" if owner is None else f"/{owner}"
-
-
-def _state(row: Record, now: int) -> GroupState:
-    match row["decision"]:
-        case GroupState.RESOLVED:
-            return GroupState.RESOLVED if row["regressed_at"] is None else GroupState.REGRESSED
-        case GroupState.IGNORED if not _has_woken(row, now):
-            return GroupState.IGNORED
-    return GroupState.OPEN
-
-
-def _has_woken(row: Record, now: int) -> bool:
-    """Whether what was ignored is to be seen again: its time has come, or it has grown."""
-    until, below = row["ignored_until"], row["ignored_below"]
-    return (until is not None and until <= now) or (below is not None and row["all_failures"] >= below)
-
-
-def _rank(row: Record, order: str, now: int, owner: str | None) -> float:
-    match order:
-        case "last_seen":
-            return float(row["last_seen_at"])
-        case "first_seen":
-            return float(row["first_seen_at"])
-        case "failures":
-            return float(row["failures"])
-    return _impact(row, row["owners"], now, owner)
 
 
 def _impact(row: Record, owners: int, now: int, owner: str | None) -> float:
@@ -318,17 +322,10 @@ def _impact(row: Record, owners: int, now: int, owner: str | None) -> float:
 def _to_group(row: Record, now: int, owner: str | None) -> FailureGroup:
     document: GroupDocument = decode_document(row["document"])
     sample = {name: value for name, value in _fields(document.sample).items() if name != "owner"}
-    decided = {
-        "decision": row["decided"],
-        "ignored_until": row["until"],
-        "ignored_below": row["below"],
-        "regressed_at": row["back_at"],
-        "all_failures": row["all_failures"],
-    }
     is_admin = owner is None
     return FailureGroup(
         **{name: row[name] for name in ("id", "title", "kind", "code", "error_class", "failures", "jobs", "failed")},
-        state=_state(decided, now),
+        state=GroupState(row["state"]),
         impact=_impact(row, row["all_owners"], now, owner),
         first_seen_at=from_time(row["first_seen_at"]),
         last_seen_at=from_time(row["last_seen_at"]),

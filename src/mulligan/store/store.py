@@ -47,7 +47,7 @@ from mulligan.records.progress import Progress
 from mulligan.records.redrive import Match, Redrive
 from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.records.statistics import ProjectionStatus, Statistic
+from mulligan.records.statistics import FailurePoint, ProjectionStatus, Statistic
 from mulligan.records.subscription import NewSubscription, SubscriptionRecord
 from mulligan.records.web_session import WebSession
 from mulligan.service.records import Demand, Family, ServiceRecord, ServiceRequest
@@ -873,6 +873,12 @@ class Store:
             )
         )
 
+    def count_groups(
+        self, *, owner: str | None = None, kind: str | None = None, code: str | None = None
+    ) -> dict[str, int]:
+        """Return how many groups are in each state. Counting stops at 10,000."""
+        return self._read(self._groups.count, owner, kind, code)
+
     def group(self, group_id: str, *, owner: str | None = None) -> FailureGroup | None:
         """Return a group with the counts of all owners, or of one; None if that has no failures in it."""
         found = self._read(self._groups.find, [storable(group_id)], owner)
@@ -891,6 +897,12 @@ class Store:
     ) -> list[Statistic]:
         """Return the statistics of minutes, hours or days, the newest first."""
         return self._read(self._statistics.read, span, since, until, wanted, limit)
+
+    def failure_points(
+        self, step: timedelta, *, since: datetime, until: datetime, **wanted: str | None
+    ) -> list[FailurePoint]:
+        """Return what failed and what recovered in each step: a multiple of a minute, an hour or a day."""
+        return self._read(self._statistics.failures, step, since, until, wanted)
 
     def prune_groups(self, *, before: datetime, limit: int) -> int:
         """Delete groups that were not seen since. Return how many."""
