@@ -171,16 +171,20 @@ def _spot(axis: Axis, at: datetime, point: FailurePoint) -> Spot:
     return Spot(axis.x(at), round(axis.bar, 1), f"{at:{form}} to {end:%H:%M} UTC: {numbers}")
 
 
-MOST_FLAGS, FLAG_ROWS = 4, 2
+FLAG_ROWS, LETTER = 2, 7.0
 
 
 def flags(axis: Axis, versions: Mapping[str, datetime]) -> list[Flag]:
-    """The newest versions that began within the axis. Neighbours have labels on different rows."""
-    seen = sorted((moment, name) for name, moment in versions.items() if axis.within(moment))[-MOST_FLAGS:]
-    return [
-        Flag(x := axis.x(moment), name, number % FLAG_ROWS, is_left=x > axis.width * 0.85)
-        for number, (moment, name) in enumerate(seen)
-    ]
+    """The versions that began within the axis, the newest first. Those whose labels find no room are left out."""
+    found: list[Flag] = []
+    for moment, name in sorted(((moment, name) for name, moment in versions.items()), reverse=True):
+        if axis.within(moment):
+            x = axis.x(moment)
+            room = LETTER * (len(name) + 2)
+            rows = [row for row in range(FLAG_ROWS) if all(each.row != row or abs(each.x - x) > room for each in found)]
+            if rows:
+                found.append(Flag(x, name, rows[0], is_left=x > axis.width - room))
+    return found
 
 
 # The small chart of a row

@@ -23,12 +23,14 @@ from mulligan.web.pages.charts import DAY, HOUR, MINUTE, NARROW, WIDE, Axis, Col
 from mulligan.web.pages.failure_marks import mark_of
 from mulligan.web.pages.failure_words import say_group
 from mulligan.web.pages.page import Done, PageCall, Pages, View, WithReason
+from mulligan.web.pages.tracebacks import short_title, traceback_lines
 from mulligan.web.pages.versions import known_versions, running_versions
 
 pages = Pages("Failure groups")
 
 BY = {"minute": "by minute", "hour": "by hour", "day": "by day"}
-SHORTLY = timedelta(hours=2)
+EACH = {"minute": "a minute", "hour": "an hour", "day": "a day"}
+SHORTLY, LATELY = timedelta(hours=2), timedelta(minutes=40)
 SHOWN_JOBS = 10
 
 
@@ -47,10 +49,12 @@ def show_group(call: PageCall, group: str, query: GroupQuery) -> View:
     return View(
         "group.html",
         group=found,
+        title=short_title(found.title),
         says=say_group(found, running, call.now),
         mark=mark_of(found, call.now),
         by=by,
         ways=BY,
+        each=EACH[by],
         **_columns(call, found, by, running),
         versions=_version_rows(found, running),
         failed=failed,
@@ -58,7 +62,7 @@ def show_group(call: PageCall, group: str, query: GroupQuery) -> View:
         is_decidable=call.caller.is_admin and call.allows(Scope.OPERATE),
         can_retry=call.allows(Scope.JOBS_RETRY) and failed.total > 0,
         **_sample(event, found),
-        services=services_of(call, {seen.name for seen in found.services}),
+        services={each.name: each for each in services_of(call, {seen.name for seen in found.services})},
     )
 
 
@@ -79,7 +83,8 @@ def _columns(call: PageCall, group: FailureGroup, by: str, running: Mapping[str,
     counts: Sequence[FailureCount]
     match by:
         case "minute":
-            counts, step, steps, every = _minutes(call, group), MINUTE, 120, 20 * MINUTE
+            counts, step = _minutes(call, group), MINUTE
+            steps, every = (45, 10 * MINUTE) if call.now - group.first_seen_at < LATELY else (120, 20 * MINUTE)
         case "hour":
             counts, step, steps, every = group.hours, HOUR, 48, 6 * HOUR
         case _:
@@ -136,7 +141,7 @@ def _sample(event: Any, group: FailureGroup) -> dict[str, Any]:
     reasons = EventData(data.get("reasons") if isinstance(data.get("reasons"), dict) else {})
     is_final = event is not None and event.type == "job.failed"
     return {
-        "detail": data.get("detail") or group.sample.error,
+        "detail": traceback_lines(str(data.get("detail") or group.sample.error)),
         "rule": reasons.text("rule"),
         "policy": reasons.text("policy"),
         "why": describe_reason(reasons, group.code) if is_final else "",

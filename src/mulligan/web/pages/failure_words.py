@@ -147,7 +147,7 @@ def say_versions(group: FailureGroup, running: Mapping[str, datetime], now: date
     if not clean or not has_all:
         return only
     newest = max(clean, key=lambda name: clean[name])
-    return f"{only} Version {newest}, which has run since {minute_time(clean[newest], now)}, does not.".strip()
+    return f"{only} Version {newest}, which has run since {minute_time(clean[newest], now)}, does not have it.".strip()
 
 
 def say_group(group: FailureGroup, running: Mapping[str, datetime], now: datetime) -> str:

@@ -32,6 +32,7 @@ from mulligan.web.pages.charts import (
 from mulligan.web.pages.failure_marks import Mark, mark_of
 from mulligan.web.pages.failure_words import Inbox, is_coped_with, say_inbox
 from mulligan.web.pages.page import PageCall, Pages, View
+from mulligan.web.pages.tracebacks import short_title
 from mulligan.web.pages.versions import known_versions, running_versions
 
 pages = Pages("Failures")
@@ -85,6 +86,7 @@ class FailuresQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 @dataclass(frozen=True, slots=True)
 class Row:
     group: FailureGroup
+    title: str
     mark: Mark | None
     spark: str
     is_coped_with: bool
@@ -142,7 +144,8 @@ def _find(call: PageCall, query: FailuresQuery) -> GroupPage:
 def _table(page: GroupPage, now: datetime) -> dict[str, Any]:
     scale = spark_scale((group.hours for group in page.groups), now)
     rows = [
-        Row(group, mark_of(group, now), spark(group.hours, now, scale), is_coped_with(group)) for group in page.groups
+        Row(group, short_title(group.title), mark_of(group, now), spark(group.hours, now, scale), is_coped_with(group))
+        for group in page.groups
     ]
     # What retries cope with stands last, below a heading of its own.
     ordered = sorted(rows, key=lambda row: row.is_coped_with)
