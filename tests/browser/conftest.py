@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from postgres_server import PostgresServer, postgres_server
 from site_server import Site
 
 ARGUMENTS = (
@@ -70,6 +71,12 @@ def find_violations(page: Page) -> list[str]:
         for each in found
         if each["impact"] in ("serious", "critical")
     ]
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgresServer]:
+    with postgres_server(fsync="off", full_page_writes="off") as found:
+        yield found
 
 
 @pytest.fixture

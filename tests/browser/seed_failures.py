@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -62,11 +63,14 @@ class Shop:
         """Jobs of many owners that fail now, or seem to have failed since some time ago."""
         draw = random.Random(number)
         task = self.task(kind)
+        if began is not None:
+            self.app.pause(duty="project")
         names = [draw.choices(OWNERS, [90, 40, 20, *[1] * 40])[0] for _ in range(number)]
         self.app.enqueue_many([task.options(owner=owner, **options).bind(at) for at, owner in enumerate(names)])
-        self.app.run_until_idle(retries=True)
+        run_until_idle(self.app)
         if began is not None:
             self._fold_spread(began)
+            self.app.resume(duty="project")
         self.app.run_duty("project")
 
     def _fold_spread(self, began: timedelta) -> None:
@@ -79,6 +83,12 @@ class Shop:
                 spread.append(entry._replace(at=int(entry.at - (ago - number * (ago - last) / total) * 1e6)))
                 number += 1
             assert self.app.store.apply_folded(page, fold(spread))
+
+
+def run_until_idle(app: App) -> None:
+    """In a thread: a driver of browsers has a loop in the thread of the tests."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: app.run_until_idle(retries=True)).result()
 
 
 def add_history(app: App, entries: Iterable[Entry]) -> None:
@@ -139,7 +149,7 @@ def an_incident(url: str, jobs: int = 498) -> Shop:
     app = shop.app
     app.migrate()
     app.enqueue_many([shop.task("hello").bind(name) for name in OWNERS])
-    app.run_until_idle()
+    run_until_idle(app)
     add_history(app, a_day(app.store.now()))
     shop.fail("watermark", 41, began=timedelta(hours=6))
     (watermark,) = app.failures(kind="watermark").groups

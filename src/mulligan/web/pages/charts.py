@@ -92,7 +92,7 @@ class Axis:
 
 # The ribbon: what failed for good stands above the line, what recovered hangs below it.
 
-TOP, ABOVE, BELOW = 24.0, 66.0, 48.0
+ABOVE, BELOW = 60.0, 48.0
 LINE_ABOVE, LINE_BELOW = 90.0, 95.5
 
 

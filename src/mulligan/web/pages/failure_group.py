@@ -136,12 +136,13 @@ def _version_rows(group: FailureGroup, running: Mapping[str, datetime]) -> list[
 
 
 def _sample(event: Any, group: FailureGroup) -> dict[str, Any]:
-    """The technical detail of the last failure, and why no retry followed. An owner sees neither."""
+    """The technical detail of the last failure, which an owner does not see, and why no retry followed."""
     data = event.data if event is not None and isinstance(event.data, dict) else {}
+    detail = str(data.get("detail") or group.sample.error)
     reasons = EventData(data.get("reasons") if isinstance(data.get("reasons"), dict) else {})
     is_final = event is not None and event.type == "job.failed"
     return {
-        "detail": traceback_lines(str(data.get("detail") or group.sample.error)),
+        "detail": traceback_lines(detail) if detail else [],
         "rule": reasons.text("rule"),
         "policy": reasons.text("policy"),
         "why": describe_reason(reasons, group.code) if is_final else "",

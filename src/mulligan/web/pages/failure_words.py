@@ -25,11 +25,14 @@ class Sentence(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inbox:
-    """What the first page knows. `groups` are those that need attention and hurt most; `counts` are those of all by
-    state. `recent_failed` and `recent_recovered` are jobs of the time in the chart, which `spoken` names."""
+    """What the first page knows. `groups` are those that need attention and hurt most; `largest` is the one with most
+    failed jobs, `in_largest`. `counts` are those of all groups by state. `recent_failed` and `recent_recovered` are jobs
+    of the time in the chart, which `spoken` names."""
 
     failed: int
     is_more: bool = False
+    largest: FailureGroup | None = None
+    in_largest: int = 0
     groups: Sequence[FailureGroup] = ()
     counts: Mapping[str, int]
     recent_failed: int = 0
@@ -37,12 +40,6 @@ class Inbox:
     spoken: str = "the last 24 hours"
     running: Mapping[str, datetime]
     now: datetime
-
-    @property
-    def largest(self) -> FailureGroup | None:
-        """The group with most failed jobs."""
-        found = max(self.groups, key=lambda group: group.failed, default=None)
-        return found if found is not None and found.failed else None
 
     @property
     def open_groups(self) -> int:
@@ -67,25 +64,24 @@ def say_inbox(inbox: Inbox) -> Sentence:
     if not inbox.failed:
         return _nothing_failed(inbox)
     largest = inbox.largest
-    if largest is None:
+    if largest is None or not inbox.in_largest:
         return _nothing_open(inbox)
+    most = number(inbox.in_largest)
     about = f"{say_since(largest, inbox.now)} {say_versions(largest, inbox.running, inbox.now)}".strip()
     if inbox.is_more:
         return Sentence(
             f"More than {number(inbox.failed)}",
             "jobs have failed.",
-            f"The largest group that needs you has {number(largest.failed)} of them: {about}",
+            f"The largest group that needs you has {most} of them: {about}",
         )
     if inbox.failed == 1:
         return Sentence("1", "job has failed.", about)
-    if largest.failed >= inbox.failed:
+    if inbox.in_largest >= inbox.failed:
         return Sentence("", f"All {number(inbox.failed)} failed jobs have one cause.", about)
-    if largest.failed >= MOSTLY * inbox.failed:
-        return Sentence(number(largest.failed), f"of {number(inbox.failed)} failed jobs have one cause.", about)
+    if inbox.in_largest >= MOSTLY * inbox.failed:
+        return Sentence(most, f"of {number(inbox.failed)} failed jobs have one cause.", about)
     groups = "The only open group" if inbox.open_groups == 1 else f"The largest of {plural(inbox.open_groups, 'group')}"
-    return Sentence(
-        number(inbox.failed), "jobs have failed.", f"{groups} has {number(largest.failed)} of them: {about}"
-    )
+    return Sentence(number(inbox.failed), "jobs have failed.", f"{groups} has {most} of them: {about}")
 
 
 def _nothing_failed(inbox: Inbox) -> Sentence:

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from mulligan.lifecycle import State
+from mulligan.records.counts import Counts
 from mulligan.records.failure_group import GROUP_ORDERS, FailureGroup, GroupPage, GroupState
 from mulligan.records.job import JobFilter
 from mulligan.records.key import Scope
@@ -85,10 +86,13 @@ class FailuresQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Row:
+    """`failed` counts jobs that are failed now: fewer than the group has seen if some were retried or deleted."""
+
     group: FailureGroup
     title: str
     mark: Mark | None
     spark: str
+    failed: int
     is_coped_with: bool
 
 
@@ -97,12 +101,14 @@ def show_failures(call: PageCall, query: FailuresQuery) -> View:
     top = call.console.failures(state=LIVELY, limit=PAGE_SIZE)
     page = top if query.is_plain else _find(call, query)
     failed = call.console.counts(JobFilter(state=State.FAILED))
+    by_group = _count_by_group(call, failed)
     trend = read_trend(call, query.range)
     running, services = running_versions(call), _services(call)
     inbox = Inbox(
         failed=failed.total,
         is_more=failed.at_least,
         groups=top.groups,
+        **_largest(call, top.groups, by_group),
         counts=top.counts,
         recent_failed=sum(point.failed for point in trend.points),
         recent_recovered=sum(point.recovered for point in trend.points),
@@ -116,7 +122,7 @@ def show_failures(call: PageCall, query: FailuresQuery) -> View:
         "query": query,
         "address_of": lambda **changes: address_of(query, **changes),
         **_charts(query.range, trend, running, services, top.groups),
-        **_table(page, call.now),
+        **_table(page, query.order, by_group, call.now),
     }
     if _is_first_run(call, inbox):
         return View("first_run.html", has_worker=bool(running) or _has_workers(call), **values)
@@ -141,15 +147,53 @@ def _find(call: PageCall, query: FailuresQuery) -> GroupPage:
     return found
 
 
-def _table(page: GroupPage, now: datetime) -> dict[str, Any]:
+# With more failed jobs than this, groups show what they have counted themselves.
+MOST_COUNTED = 2_000
+
+
+def _count_by_group(call: PageCall, failed: Counts) -> Mapping[str, int] | None:
+    """How many jobs of each group are failed now; None if there are too many to count."""
+    if failed.at_least or failed.total > MOST_COUNTED:
+        return None
+    found: Counts = call.console.counts(JobFilter(state=State.FAILED), by="group")
+    return found.groups
+
+
+def failed_now(group: FailureGroup, by_group: Mapping[str, int] | None) -> int:
+    return group.failed if by_group is None else by_group.get(group.id, 0)
+
+
+def _largest(call: PageCall, groups: Sequence[FailureGroup], by_group: Mapping[str, int] | None) -> dict[str, Any]:
+    largest = max(groups, key=lambda group: failed_now(group, by_group), default=None)
+    if largest is None:
+        return {}
+    number = failed_now(largest, by_group)
+    if by_group is None:
+        number = call.console.counts(JobFilter(state=State.FAILED, group=largest.id)).total
+    return {"largest": largest, "in_largest": number}
+
+
+def _table(page: GroupPage, order: str, by_group: Mapping[str, int] | None, now: datetime) -> dict[str, Any]:
     scale = spark_scale((group.hours for group in page.groups), now)
     rows = [
-        Row(group, short_title(group.title), mark_of(group, now), spark(group.hours, now, scale), is_coped_with(group))
+        Row(
+            group,
+            short_title(group.title),
+            mark_of(group, now),
+            spark(group.hours, now, scale),
+            failed_now(group, by_group),
+            is_coped_with(group),
+        )
         for group in page.groups
     ]
     # What retries cope with stands last, below a heading of its own.
-    ordered = sorted(rows, key=lambda row: row.is_coped_with)
-    return {"rows": ordered, "cursor": page.cursor, "has_cost": any(group.cost for group in page.groups)}
+    ordered = sorted(rows, key=lambda row: row.is_coped_with) if order == "impact" else rows
+    return {
+        "rows": ordered,
+        "has_divider": order == "impact",
+        "cursor": page.cursor,
+        "has_cost": any(group.cost for group in page.groups),
+    }
 
 
 def _tabs(counts: Mapping[str, int]) -> list[tuple[str, str, int]]:

@@ -1,13 +1,15 @@
 """Redrives and bulk operations in words."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from math import ceil
 from typing import NamedTuple
 
+from mulligan.lifecycle import State
 from mulligan.records.job import describe_filter
-from mulligan.records.redrive import CANCEL, FORGET, LOOK_BACK, RETRY, RUN_NOW, SNOOZE, Redrive, RedriveState
+from mulligan.records.redrive import CANCEL, FORGET, RETRY, RUN_NOW, SNOOZE, Redrive, RedriveState
 from mulligan.web.pages.failure_words import Sentence
-from mulligan.web.pages.words import number, plural, short_duration
+from mulligan.web.pages.words import number, percent, plural, short_duration
 
 
 class Verb(NamedTuple):
@@ -35,8 +37,15 @@ SHOWN = {
 
 
 def name_redrive(redrive: Redrive) -> str:
-    """`Retry jobs of state failed, group 41883d4f0ee2`"""
-    return f"{VERBS[redrive.verb].does} {describe_filter(redrive.filter, redrive.owner)}"
+    """`Retry charge, HTTP_4XX`, or what its filter selects."""
+    does = VERBS[redrive.verb].does
+    if len(redrive.matches) == 1:
+        (match,) = redrive.matches
+        return f"{does} {match.kind}, {match.code}" if match.code else f"{does} {match.kind}"
+    if redrive.verb == RETRY and redrive.filter.state is State.FAILED:
+        described = describe_filter(replace(redrive.filter, state=None), redrive.owner)
+        return f"{does} failed {described.removeprefix('all ')}"
+    return f"{does} {describe_filter(redrive.filter, redrive.owner)}"
 
 
 def say_redrive(redrive: Redrive, now: datetime) -> Sentence:
@@ -68,8 +77,11 @@ def _canaries(redrive: Redrive) -> Sentence:
     waiting = max(0, redrive.matched - redrive.canary)
     needed = max(0, ceil(redrive.canary * (1 - redrive.abort_above) - 1e-9))
     said = "canary goes first." if number_of == 1 else "canaries go first."
-    others = f" {plural(waiting, 'job')} {'waits' if waiting == 1 else 'wait'} for them." if waiting else ""
-    rule = f"It goes on when {needed} of them {'has' if needed == 1 else 'have'} succeeded."
+    them = "it" if number_of == 1 else "them"
+    others = f" {plural(waiting, 'job')} {'waits' if waiting == 1 else 'wait'} for {them}." if waiting else ""
+    rule = f"The others follow once {number(needed)} of them {'has' if needed == 1 else 'have'} succeeded."
+    if not needed or number_of == 1:
+        rule = "The others follow in any case." if not needed else "The others follow once it has succeeded."
     return Sentence(number(number_of), said, f"{say_answers(redrive)}{others} {rule}".strip(), "running")
 
 
@@ -81,7 +93,8 @@ def _going_on(redrive: Redrive, now: datetime) -> str:
 
 
 def time_left(redrive: Redrive) -> timedelta:
-    return timedelta(seconds=max(0, redrive.matched - redrive.looked_at) / redrive.rate.per_second)
+    """In whole seconds: it is an estimate."""
+    return timedelta(seconds=ceil(max(0, redrive.matched - redrive.looked_at) / redrive.rate.per_second))
 
 
 def say_answers(redrive: Redrive) -> str:
@@ -115,7 +128,7 @@ def say_rule(redrive: Redrive) -> str:
         delay = f", by {short_duration(redrive.delay)}" if redrive.delay else ""
         return f"{matched}{delay}, at most {redrive.rate.text}"
     canaries = f", {plural(redrive.canary, 'canary', 'canaries')}" if redrive.canary else ", no canaries"
-    return f"{matched}{canaries}, at most {redrive.rate.text}, stops above {redrive.abort_above:.0%} of {LOOK_BACK}"
+    return f"{matched}{canaries}, at most {redrive.rate.text}, stops above {percent(redrive.abort_above)} bad answers"
 
 
 def sentence(text: str | None) -> str:

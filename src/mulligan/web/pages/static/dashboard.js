@@ -139,8 +139,8 @@ document.addEventListener("keydown", (event) => {
 
 // A link such as #ignore opens the question with that id.
 
-addEventListener("DOMContentLoaded", () => {
-  const asked = location.hash && document.getElementById(location.hash.slice(1));
+addEventListener("load", () => {
+  const asked = document.getElementById(location.hash.slice(1));
   if (!asked?.matches("details.asking")) return;
   asked.open = true;
   asked.querySelector("form input:not([type=hidden]), form select, form button")?.focus();
