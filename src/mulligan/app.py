@@ -51,7 +51,7 @@ from mulligan.records.progress import Progress
 from mulligan.records.rate import Rate
 from mulligan.records.readiness import Component
 from mulligan.records.redrive import Redrive
-from mulligan.records.statistics import Statistics
+from mulligan.records.statistics import FailureTrend, Statistics
 from mulligan.records.subscription import CreatedSubscription, SubscriptionRecord
 from mulligan.service.config import Service
 from mulligan.service.records import ServiceStatus
@@ -829,6 +829,26 @@ class App:
             owner=owner,
             limit=limit,
         )
+
+    def failure_trend(
+        self,
+        *,
+        step: Duration = "10m",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        kind: str | None = None,
+        code: str | None = None,
+        owner: str | None = None,
+    ) -> FailureTrend:
+        """Return how many attempts were retried, and how many jobs failed and recovered, in each step of time.
+
+            for point in app.failure_trend(step="1h").points:
+                print(point.at, point.failed, point.recovered)
+
+        `step` is a whole number of minutes. By default it covers the last 144 steps, at most 2,000. Minutes are kept
+        for two days, hours for 60: a step of whole hours reads hours.
+        """
+        return self.wiring.statistics.failures(step=step, since=since, until=until, kind=kind, code=code, owner=owner)
 
     def rebuild_statistics(self) -> None:
         """Fold the event log again into failure groups and statistics, as far as the log is complete.

@@ -208,6 +208,55 @@ class ProjectionRules(Bench):
         assert ([group.id for group in found], following) == (["old"], None)
         assert [group.id for group in self._groups(code="SMALL")] == ["small"]
 
+    def test_groups_are_ordered_by_their_impact_at_any_time(self) -> None:
+        draw = random.Random(5)
+        for number in range(12):
+            for _ in range(draw.randrange(1, 9)):
+                self.advance(timedelta(hours=draw.randrange(30)))
+                self.settle(self.leased(owner=draw.choice("abcdefgh")), Fail(verdict("X", group=f"g{number}"), {}))
+        self._fold(limit=7)
+        for owner in (None, "a"):
+            impacts = [group.impact for group in self._groups(owner=owner)]
+            assert impacts == sorted(impacts, reverse=True)
+        later = [group.id for group in self._groups()]
+        self.advance(30 * DAY)
+        assert [group.id for group in self._groups()] == later
+
+    def test_groups_are_counted_by_state(self) -> None:
+        for name in ("one", "two", "three", "four"):
+            code = "OFF" if name == "one" else "ON"
+            self.settle(self.leased(owner="acme"), Fail(verdict(code, group=name), {}))
+        self._fold()
+        assert self.store.count_groups() == {"open": 4}
+        self._decide("one", GroupState.IGNORED, until=HOUR)
+        self._decide("two", GroupState.RESOLVED)
+        self._decide("three", GroupState.IGNORED, growth=2)
+        counts = {"open": 1, "ignored": 2, "resolved": 1}
+        assert self.store.count_groups() == self.store.count_groups(owner="acme") == counts
+        assert self.store.count_groups(owner="other") == {"open": 0}
+        assert self.store.count_groups(code="OFF", kind="send") == {"open": 0, "ignored": 1}
+        self.advance(HOUR)
+        assert self.store.count_groups() == {"open": 2, "ignored": 1, "resolved": 1}
+        assert {group.id for group in self._groups(states=[GroupState.OPEN])} == {"one", "four"}
+
+    @pytest.mark.parametrize("step", [MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY])
+    def test_a_trend_is_what_the_statistics_say(self, step: timedelta) -> None:
+        for seed in range(3):
+            self._live(random.Random(seed), steps=40)
+            self.advance(3 * HOUR)
+        self._fold()
+        expected: dict[Any, Counter[str]] = defaultdict(Counter)
+        for row in self._rows("minute"):
+            if row.outcome in ("retried", "failed", "recovered") and row.owner == "acme":
+                at = row.at - timedelta(seconds=row.at.timestamp() % step.total_seconds())
+                expected[at][row.outcome] += row.number
+        found = self.store.failure_points(step, since=self.now - LONG_AGO, until=self.now + LATER, owner="acme")
+        assert {point.at: (point.retried, point.failed, point.recovered) for point in found} == {
+            at: (numbers["retried"], numbers["failed"], numbers["recovered"]) for at, numbers in expected.items()
+        }
+        assert [point.at for point in found] == sorted(expected)
+        assert self.store.failure_points(step, since=self.now - DAY, until=self.now, code="none") == []
+
     # What people decide
 
     def test_a_group_is_ignored_until_a_time(self) -> None:

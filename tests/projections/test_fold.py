@@ -1,6 +1,8 @@
 """Folding is pure: any cut of the log into pages gives the same, and the documented constants are those of the code."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from math import log2
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from mulligan.projections.fold import fold
 from mulligan.projections.groups import fold_groups
 from mulligan.records import failure_group, statistics
-from mulligan.records.failure_group import HALF_LIFE, GroupRow, decayed, impact_of, merge
+from mulligan.records.failure_group import HALF_LIFE, GroupRow, decayed, impact_of, merge, rank_of
 from mulligan.records.log_entry import Entry, Facts
 from mulligan.records.statistics import BOUNDS, Key, Tally, add_tally, add_to, median, new_tally
 
@@ -109,6 +111,16 @@ def test_the_impact_is_what_the_guide_says() -> None:
     assert "weighs 1; one that ended its job weighs 10. The weight halves with each day" in " ".join(guide.split())
     assert f"at most {10_000:,} owners" in " ".join(guide.split())
     assert failure_group.MOST_NAMES == 20
+
+
+@given(
+    st.lists(st.tuples(st.floats(1, 1e6), st.integers(0, 30 * 24 * 60 * MINUTE), st.integers(0, 500)), min_size=2),
+)
+def test_ranks_order_groups_as_their_impact_does(groups: list[tuple[float, int, int]]) -> None:
+    now = 40 * 24 * 60 * MINUTE
+    ranked = sorted(groups, key=lambda group: rank_of(group[0], group[2], group[1]))
+    impacts = [decayed(heat, now - last) * (1 + log2(max(owners, 1))) for heat, last, owners in ranked]
+    assert all(low <= high * (1 + 1e-9) for low, high in pairwise(impacts))
 
 
 def test_the_bounds_of_the_histograms_are_documented() -> None:

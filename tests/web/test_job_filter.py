@@ -7,10 +7,10 @@ import pytest
 
 from mulligan import BadFilter, JobFilter, State
 from mulligan.explain import Hold, HoldCode
-from mulligan.web.pages.charts import draw_life
 from mulligan.web.pages.job_filter import Params, address, params_of, read_text, to_filter, tokens_of
 from mulligan.web.pages.jobs import JobsQuery
 from mulligan.web.pages.life import spans_of
+from mulligan.web.pages.life_chart import draw_life
 from test_explain import BY_WORKER, MINUTE, NOW, a_job, an_event
 
 SECOND = timedelta(seconds=1)

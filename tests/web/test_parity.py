@@ -22,6 +22,7 @@ NO_COMMAND = {
     "wait": "a program waits; a person looks: `mulligan jobs show`",
     "wait_async": "a program waits",
     "project": CODE,
+    "failure_trend": "`mulligan stats` shows the same numbers by kind and code; a chart needs a page",
     "progress": "`mulligan jobs show` shows the progress of a job",
     "batch": "members are calls of tasks, which only a program or the API can make",
     "worker": CODE,

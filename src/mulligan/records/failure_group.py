@@ -270,11 +270,15 @@ class FailureGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupPage:
-    """One page of failure groups. `cursor` is None on the last page. `reached_at` is how far the log was folded."""
+    """One page of failure groups. `cursor` is None on the last page. `reached_at` is how far the log was folded.
+
+    `counts` says how many groups of the wanted kind and code are in each state; counting stops at 10,000.
+    """
 
     groups: tuple[FailureGroup, ...]
     cursor: str | None
     reached_at: datetime | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 GROUP_ORDERS = ("impact", "last_seen", "first_seen", "failures")

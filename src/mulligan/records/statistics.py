@@ -215,6 +215,28 @@ class Statistics:
     status: ProjectionStatus
 
 
+@dataclass(frozen=True, slots=True)
+class FailurePoint:
+    """From `at` on, for one step: attempts that failed and were retried, jobs that failed permanently, and jobs that
+    succeeded after a failure."""
+
+    at: datetime
+    retried: int = 0
+    failed: int = 0
+    recovered: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureTrend:
+    """Failures over time. Steps without any are left out."""
+
+    since: datetime
+    until: datetime
+    step: timedelta
+    points: tuple[FailurePoint, ...]
+    status: ProjectionStatus
+
+
 def judge_retries(rows: Sequence[Statistic]) -> Retries:
     """What the rows say about retries."""
     codes: dict[tuple[str, str], RetryResult] = {}

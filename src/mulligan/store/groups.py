@@ -37,6 +37,8 @@ from mulligan.store.session import Session
 # Of one group. Further owners are counted in the row of all owners only.
 MOST_OWNER_ROWS = 10_000
 MOST_OWNERS_SHOWN = 20
+# Groups that are counted.
+MOST_COUNTED = 10_000
 # The column of each order.
 ORDERED_BY = {"impact": "rank", "last_seen": "last_seen_at", "first_seen": "first_seen_at", "failures": "failures"}
 
@@ -154,11 +156,19 @@ class GroupOperations:
         limit: int,
     ) -> tuple[list[FailureGroup], int | None]:
         """Return the groups of a page, and how many to skip for the next one."""
-        conditions = ["true", *(f"own.{name} = :{name}" for name, value in (("kind", kind), ("code", code)) if value)]
-        values = {"scope": _scope(owner), "kind": kind, "code": code, "limit": limit + 1, "skip": skip}
+        conditions, values = _conditions(owner, kind, code)
+        values |= {"limit": limit + 1, "skip": skip}
         values["states"] = to_json([str(state) for state in states or GroupState])
         found = [row["id"] for row in session.filtered("groups_listed", conditions, values, order=ORDERED_BY[order])]
         return self.find(session, found[:limit], owner), skip + limit if len(found) > limit else None
+
+    def count(self, session: Session, owner: str | None, kind: str | None, code: str | None) -> dict[str, int]:
+        """Return how many groups are in each state. Counting stops at a limit."""
+        conditions, values = _conditions(owner, kind, code)
+        (total,) = session.filtered("groups_counted", conditions, values | {"most": MOST_COUNTED})
+        decided = {row["state"]: row["number"] for row in session.filtered("groups_decided", conditions, values)}
+        decided.pop(GroupState.OPEN, None)
+        return {str(GroupState.OPEN): max(0, total["number"] - sum(decided.values())), **decided}
 
     def find(self, session: Session, ids: Sequence[str], owner: str | None) -> list[FailureGroup]:
         rows = session.rows("groups_whole", ids=to_json(list(ids)), scope=_scope(owner))
@@ -291,6 +301,11 @@ def _add_end(followed: dict[Key, Tally], end: JobEnd, outcome: str, owner: str, 
     attempt = min(end.attempt, LAST_ATTEMPT)
     key = Key(MINUTE, minute, end.kind, owner, end.service, outcome, code, attempt)
     add_to(followed.setdefault(key, new_tally()), max(end.at - since, 0) / 1e6, 0)
+
+
+def _conditions(owner: str | None, kind: str | None, code: str | None) -> tuple[list[str], dict[str, Any]]:
+    wanted = {name: value for name, value in (("kind", kind), ("code", code)) if value is not None}
+    return ["true", *(f"own.{name} = :{name}" for name in wanted)], {**wanted, "scope": _scope(owner)}
 
 
 def _scope(owner: str | None) -> str:

@@ -1,7 +1,7 @@
 """Statistics: add what a page of the log says to minutes, hours and days; read and delete them."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -9,6 +9,7 @@ import msgspec
 from mulligan.records.statistics import (
     MINUTE,
     SPANS,
+    FailurePoint,
     Key,
     RecentCount,
     Statistic,
@@ -19,7 +20,7 @@ from mulligan.records.statistics import (
     new_tally,
 )
 from mulligan.store.groups import Replay
-from mulligan.store.rows import from_time, to_json, to_record, to_time
+from mulligan.store.rows import from_time, to_duration, to_json, to_record, to_time
 from mulligan.store.session import Rows, Session
 
 _histogram = msgspec.json.Decoder(list[int]).decode
@@ -67,6 +68,19 @@ class StatisticOperations:
             to_record(RecentCount, row, is_retry=bool(row["is_retry"]), is_recent=bool(row["is_recent"]))
             for row in rows
         ]
+
+    def failures(
+        self, session: Session, step: timedelta, since: datetime, until: datetime, wanted: Mapping[str, Any]
+    ) -> list[FailurePoint]:
+        """Return what failed and what recovered in each step, oldest first."""
+        span = max(length for length in SPANS.values() if step % timedelta(seconds=length) == timedelta(0))
+        given = {name: value for name, value in wanted.items() if value is not None}
+        conditions = ["true", *(f"{name} = :{name}" for name in given)]
+        values = {"span": span, "step": to_duration(step), "since": to_time(since), "until": to_time(until)}
+        points: dict[int, dict[str, int]] = {}
+        for row in session.filtered("statistics_failures", conditions, {**given, **values}):
+            points.setdefault(row["at"], {})[row["outcome"]] = row["number"]
+        return [FailurePoint(from_time(at), **numbers) for at, numbers in points.items()]
 
     def prune(self, session: Session, span: int, before: datetime, limit: int) -> int:
         """Delete at most `limit` minutes, hours or days. Return how many."""

@@ -49,7 +49,7 @@ from mulligan.records.progress import Progress
 from mulligan.records.redrive import Match, Redrive
 from mulligan.records.retention import EndedCount, PurgeRequest
 from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleOverview, ScheduleRecord
-from mulligan.records.statistics import ProjectionStatus, RecentCount, Statistic, Tally
+from mulligan.records.statistics import FailurePoint, ProjectionStatus, RecentCount, Statistic, Tally
 from mulligan.records.subscription import NewSubscription, SubscriptionRecord
 from mulligan.records.web_session import WebSession
 from mulligan.service.records import Demand, Family, ServiceRecord, ServiceRequest
@@ -912,6 +912,12 @@ class Store:
             )
         )
 
+    def count_groups(
+        self, *, owner: str | None = None, kind: str | None = None, code: str | None = None
+    ) -> dict[str, int]:
+        """Return how many groups are in each state. Counting stops at 10,000."""
+        return self._read(self._groups.count, owner, kind, code)
+
     def group(self, group_id: str, *, owner: str | None = None) -> FailureGroup | None:
         """Return a group with the counts of all owners, or of one; None if that has no failures in it."""
         found = self._read(self._groups.find, [storable(group_id)], owner)
@@ -962,6 +968,12 @@ class Store:
     def recent_counts(self, recent: datetime, *, since: datetime) -> list[RecentCount]:
         """Count outcomes from `recent` on, and from `since` up to then, by kind and code."""
         return self._read(self._statistics.recent, recent, since)
+
+    def failure_points(
+        self, step: timedelta, *, since: datetime, until: datetime, **wanted: str | None
+    ) -> list[FailurePoint]:
+        """Return what failed and what recovered in each step: a multiple of a minute, an hour or a day."""
+        return self._read(self._statistics.failures, step, since, until, wanted)
 
     def prune_groups(self, *, before: datetime, limit: int) -> int:
         """Delete groups that were not seen since. Return how many."""

@@ -39,6 +39,7 @@ OWNED = frozenset(
         "explain",
         "export",
         "failure",
+        "failure_trend",
         "failures",
         "find_batch",
         "find_id",

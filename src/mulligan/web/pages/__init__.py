@@ -8,6 +8,9 @@ from mulligan.web.pages import (
     bulk,
     doctor,
     duties,
+    failure_group,
+    failures,
+    find,
     help_page,
     job,
     jobs,
@@ -15,7 +18,9 @@ from mulligan.web.pages import (
     notifications,
     policies,
     queues,
+    redrives,
     retries,
+    retry,
     schedules,
     services,
     workers,
@@ -23,6 +28,11 @@ from mulligan.web.pages import (
 from mulligan.web.pages.page import Page, Pages
 
 GROUPS: tuple[Pages, ...] = (
+    failures.pages,
+    failure_group.pages,
+    retry.pages,
+    redrives.pages,
+    find.pages,
     jobs.pages,
     bulk.pages,
     job.pages,

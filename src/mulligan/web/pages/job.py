@@ -18,10 +18,10 @@ from mulligan.records.key import Scope
 from mulligan.store.messages import WorkerRecord
 from mulligan.web.pages import strokes, words
 from mulligan.web.pages.blocks import to_block
-from mulligan.web.pages.charts import LifeChart, draw_life
 from mulligan.web.pages.gates import first_hold, gates_of
 from mulligan.web.pages.jobs import redirect
 from mulligan.web.pages.life import spans_of
+from mulligan.web.pages.life_chart import LifeChart, draw_life
 from mulligan.web.pages.opening import find_useless, open_page
 from mulligan.web.pages.page import Done, PageCall, Pages, View, WithReason
 from mulligan.web.pages.story import Story, tell

@@ -60,6 +60,14 @@ def clock_time(moment: datetime, now: datetime | None = None) -> str:
     return f"{found:%H:%M:%S}"
 
 
+def minute_time(moment: datetime, now: datetime) -> str:
+    """`14:05`, with the day if it is another one: for sentences."""
+    found = moment.astimezone(UTC)
+    if found.date() != now.astimezone(UTC).date() and abs(now - moment) > timedelta(hours=12):
+        return f"{found:%H:%M} on {found:%-d %b}"
+    return f"{found:%H:%M}"
+
+
 def time_tag(moment: datetime | None, text: str) -> Markup:
     """An element with the exact time on hover. A script keeps relative times up to date."""
     if moment is None:

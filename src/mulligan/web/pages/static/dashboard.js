@@ -150,3 +150,12 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   act();
 });
+
+// A link such as #ignore opens the question with that id.
+
+addEventListener("load", () => {
+  const asked = document.getElementById(location.hash.slice(1));
+  if (!asked?.matches("details.asking")) return;
+  asked.open = true;
+  asked.querySelector("form input:not([type=hidden]), form select, form button")?.focus();
+});
