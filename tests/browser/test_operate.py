@@ -346,7 +346,7 @@ def test_reclassify_shows_what_would_change_and_then_does_it(client: httpx.Clien
     assert "2 of 2 failed jobs would be retried" in text_of(preview) and "FEED_TRUNCATED" in text_of(preview)
     assert site.app.counts(JobFilter(state="failed", owner="globex")).total == 2
     form = {"kind": "import_feed", "owner": "globex", "reason": "the rule was wrong"}
-    done = client.post("/policies/reclassify", data={**hidden_fields(preview.text), **form})
+    done = client.post("/policies/reclassify/retry", data={**hidden_fields(preview.text), **form})
     assert answer_of(done) == "2 jobs are retried."
     assert site.app.counts(JobFilter(state="failed", owner="globex")).total == 0
     assert site.app.counts(JobFilter(state="failed", owner="acme")).total == 4
@@ -395,7 +395,7 @@ def test_an_alert_that_cannot_be_says_what_can(client: httpx.Client, site: Site)
 
 def new_subscription(site: Site, client: httpx.Client, name: str, **fields: Any) -> httpx.Response:
     given = {"channel": "webhook", "to": "https://hooks.example/x", "types": ["job.failed"], **fields}
-    return site.post(client, "/notifications/new", "/notifications/new", name=name, **given)
+    return site.post(client, "/notifications/new", "/notifications/subscribe", name=name, **given)
 
 
 def secret_in(page: httpx.Response) -> str:
@@ -497,7 +497,7 @@ def test_deliveries_go_on_page_by_page(client: httpx.Client, site: Site) -> None
 
 
 def test_an_incoming_hook_is_created_and_removed(client: httpx.Client, site: Site) -> None:
-    page = site.post(client, "/notifications/hooks/new", "/notifications/hooks/new", name="repaired", group="g1")
+    page = site.post(client, "/notifications/hooks/new", "/notifications/hooks/create", name="repaired", group="g1")
     secret = secret_in(page)
     (made,) = [hook for hook in site.app.incoming_hooks() if hook.name == "repaired"]
     assert f"/api/v1/hooks/{made.id}" in page.text
@@ -505,7 +505,7 @@ def test_an_incoming_hook_is_created_and_removed(client: httpx.Client, site: Sit
     assert "group g1" in row_of(client.get("/notifications"), f"hook-{made.id}")
     gone = site.post(client, "/notifications", f"/notifications/hooks/{made.id}/remove")
     assert answer_of(gone) == "Hook repaired was removed. Calls of it are refused."
-    neither = site.post(client, "/notifications/hooks/new", "/notifications/hooks/new", name="odd")
+    neither = site.post(client, "/notifications/hooks/new", "/notifications/hooks/create", name="odd")
     assert "either group= or batch=" in answer_of(neither)
 
 
@@ -531,7 +531,7 @@ def test_an_owner_sees_and_makes_its_own_notifications_only(site: Site, acme: Cr
 
 
 def new_key(site: Site, client: httpx.Client, name: str, **fields: Any) -> httpx.Response:
-    return site.post(client, "/keys/new", "/keys/new", name=name, **fields)
+    return site.post(client, "/keys/new", "/keys/create", name=name, **fields)
 
 
 def key_named(site: Site, name: str) -> Any:
@@ -550,13 +550,13 @@ def test_a_key_is_created_and_its_token_shown_once(client: httpx.Client, site: S
     row = row_of(client.get("/keys"), f"key-{key.id}")
     assert "globex" in row and "jobs:read, jobs:retry" in row and "expires in 29 d" in row and "never" in row
     (entry,) = [each for each in site.app.audit(limit=10) if each.target == key.id]
-    assert (entry.action, entry.status) == ("POST /keys/new", 303)
+    assert (entry.action, entry.status) == ("POST /keys/create", 303)
 
 
 def test_the_same_form_does_not_make_a_second_key(client: httpx.Client, site: Site) -> None:
     form = {**hidden_fields(client.get("/keys/new").text), "name": "twin", "owner": "acme", "scopes": ["jobs:read"]}
-    secret_in(client.post("/keys/new", data=form))
-    again = client.post("/keys/new", data=form)
+    secret_in(client.post("/keys/create", data=form))
+    again = client.post("/keys/create", data=form)
     assert "is-failed" in again.text and 'id="token"' not in again.text
     assert key_named(site, "twin")
 

@@ -36,7 +36,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def tab(browser: Browser, site: Site) -> Iterator[Visit]:
     """Signed in once."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    yield Visit(context, site, site.admin.token)
+    found = Visit(context, site, site.admin.token)
+    # The page after the sign-in is not of this subject.
+    found.open("/help")
+    yield found
     context.close()
 
 

@@ -101,9 +101,7 @@ def show_alerts(call: PageCall) -> View:
     board = call.console.alerts()
     # Of several subjects, the worst is first.
     states = {alert.check: alert.state for alert in reversed(board.alerts) if alert.state is not AlertState.OK}
-    alerts = sorted(
-        (each for each in board.alerts if each.state is not AlertState.OK), key=lambda each: each.is_silenced
-    )
+    shown = [alert for alert in board.alerts if alert.state is not AlertState.OK]
     rules = [(rule, source_of(rule), threshold_of(rule), states.get(rule.check)) for rule in board.rules]
     return View(
         "alerts.html",

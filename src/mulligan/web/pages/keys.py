@@ -91,7 +91,7 @@ def show_new_key(call: PageCall) -> View:
     return View("key_new.html", scopes=scopes_of(call.caller))
 
 
-@pages.action("/keys/new", scope=Scope.KEYS_MANAGE)
+@pages.action("/keys/create", scope=Scope.KEYS_MANAGE)
 def create_key(call: PageCall, form: KeyForm) -> View:
     created = call.console.create_key(
         **_owner(call, form),

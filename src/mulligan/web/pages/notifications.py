@@ -225,7 +225,7 @@ def show_new_subscription(call: PageCall) -> View:  # noqa: ARG001
     return View("subscription_new.html", usual=USUAL, others=[each for each in EVENT_TYPES if each not in USUAL])
 
 
-@pages.action("/notifications/new", scope=MANAGE)
+@pages.action("/notifications/subscribe", scope=MANAGE)
 def subscribe(call: PageCall, form: SubscriptionForm) -> View | Done:
     created = call.console.subscribe(
         form.name,
@@ -290,7 +290,7 @@ def show_new_hook(call: PageCall) -> View:  # noqa: ARG001
     return View("hook_new.html")
 
 
-@pages.action("/notifications/hooks/new", scope=MANAGE)
+@pages.action("/notifications/hooks/create", scope=MANAGE)
 def create_hook(call: PageCall, form: HookForm) -> View:
     created = call.console.create_hook(
         form.name, group=form.group, batch=form.batch, request_id=call.request_id, **_owner(call, form.owner)

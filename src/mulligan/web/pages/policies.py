@@ -133,7 +133,7 @@ def _shown(jobs: Sequence[Any]) -> list[Any]:
     return [job for job in jobs if job.is_retried][:SHOWN_JUDGED]
 
 
-@pages.action("/policies/reclassify", scope=Scope.OPERATE, is_admin=True)
+@pages.action("/policies/reclassify/retry", scope=Scope.OPERATE, is_admin=True)
 def reclassify(call: PageCall, form: JudgedForm) -> Done:
     found = call.console.reclassify(
         form.to_filter(), dry_run=False, limit=MOST_JUDGED, reason=form.reason, request_id=call.request_id
