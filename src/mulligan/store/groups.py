@@ -38,11 +38,11 @@ MOST_OWNER_ROWS = 10_000
 MOST_LISTED = 10_000
 MOST_OWNERS_SHOWN = 20
 
-_NEWEST = "{{groups_newest}}"
+_ALL, _NEWEST, _BY_DECISION = "{{groups_all}}", "{{groups_newest}}", "{{groups_by_decision}}"
 # The column of each order, and the rows that it chooses from.
 ORDERS = {
-    "impact": ("impact_rank", "mulligan_groups"),
-    "last_seen": ("last_seen_at", "mulligan_groups"),
+    "impact": ("impact_rank", _ALL),
+    "last_seen": ("last_seen_at", _ALL),
     "first_seen": ("first_seen_at", _NEWEST),
     "failures": ("failures", _NEWEST),
 }
@@ -165,6 +165,9 @@ class GroupOperations:
         if states:
             conditions.append(f"({{{{group_state}}}}) {_AMONG_STATES}")
         column, source = ORDERS[order]
+        if states and GroupState.OPEN not in states:
+            source = _BY_DECISION
+            conditions.append("own.id = whole.id")
         values |= {"states": to_json([str(state) for state in states]), "skip": skip, "limit": limit + 1}
         found = session.filtered("groups_listed", conditions, values, source=source, order=column)
         groups = self.find(session, [row["id"] for row in found[:limit]], owner)
@@ -174,8 +177,8 @@ class GroupOperations:
         """Return how many groups are in each state. Counting stops at a limit."""
         conditions, values = _conditions(session, owner, kind, code)
         (total,) = session.filtered("groups_counted", conditions, values)
-        decided = {row["state"]: row["number"] for row in session.filtered("groups_decided", conditions, values)}
-        decided.pop(GroupState.OPEN, None)
+        rows = session.filtered("groups_decided", [*conditions, "own.id = whole.id"], values, source=_BY_DECISION)
+        decided = {row["state"]: row["number"] for row in rows if row["state"] != GroupState.OPEN}
         return {str(GroupState.OPEN): max(0, total["number"] - sum(decided.values())), **decided}
 
     def find(self, session: Session, ids: Sequence[str], owner: str | None) -> list[FailureGroup]:

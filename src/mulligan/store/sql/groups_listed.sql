@@ -1,7 +1,6 @@
 -- The ids of one page of groups. Those with the highest impact are found by an index.
 SELECT own.id
-FROM {source} AS own
-JOIN mulligan_groups AS whole ON whole.id = own.id AND whole.scope = ''
+FROM {source}
 WHERE own.scope = :scope AND own.failures > 0 AND {conditions}
 ORDER BY own.{order} DESC, own.id
 LIMIT :limit OFFSET :skip

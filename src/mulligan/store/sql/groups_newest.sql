@@ -5,4 +5,5 @@
     WHERE scope = :scope AND failures > 0
     ORDER BY last_seen_at DESC
     LIMIT :most
-)
+) AS own
+JOIN mulligan_groups AS whole ON whole.id = own.id AND whole.scope = ''
