@@ -40,7 +40,7 @@ def describe_alerts(board: AlertBoard) -> Sentence:
 
 
 def _of(alerts: Sequence[AlertStatus]) -> str:
-    return f": {listing([title_of(alert) for alert in alerts], 3)}."
+    return f": {listing([title_of(alert) for alert in sorted(shown, key=lambda each: each.is_silenced)], 3)}."
 
 
 def title_of(alert: AlertStatus) -> str:
@@ -106,7 +106,7 @@ def show_alerts(call: PageCall) -> View:
     return View(
         "alerts.html",
         says=describe_alerts(board),
-        alerts=[(alert, place_of(alert.check)) for alert in alerts],
+        alerts=[(alert, place_of(alert.check)) for alert in sorted(shown, key=lambda each: each.is_silenced)],
         special=[each for each in rules if is_special(each[0]) or each[3]],
         usual=[each for each in rules if not is_special(each[0]) and not each[3]],
     )
