@@ -40,7 +40,7 @@ def describe_alerts(board: AlertBoard) -> Sentence:
 
 
 def _of(alerts: Sequence[AlertStatus]) -> str:
-    return f": {listing([title_of(alert) for alert in sorted(shown, key=lambda each: each.is_silenced)], 3)}."
+    return f": {listing([title_of(alert) for alert in alerts], 3)}."
 
 
 def title_of(alert: AlertStatus) -> str:
