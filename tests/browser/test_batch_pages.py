@@ -6,11 +6,9 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, expect
-from seed_services import Shop, fill, open_shop
+from seed_services import Shop, open_shop
 from site_server import Site, hidden_fields, serve
 
-from conftest import Visit, find_violations
 from mulligan.records.key import Scope
 from mulligan.web.pages import batches
 
@@ -166,43 +164,3 @@ def test_a_key_without_the_scope_is_offered_nothing(site: Site, shop: Shop) -> N
     assert "Retry 1 failed…" not in shown.text and '<form class="ask"' not in shown.text
     fields = hidden_fields(reader.get("/help").text)
     assert reader.post(f"/batches/{batch_id}/retry", data=fields).status_code == 403
-
-
-# In a browser
-
-
-@pytest.fixture(scope="module")
-def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Shop]]:
-    shop = open_shop(f"sqlite:///{tmp_path_factory.mktemp('past')}/jobs.db?synchronous=normal")
-    fill(shop, hours=0.25)
-    with serve(shop.app) as site:
-        yield site, shop
-    shop.app.close()
-
-
-def test_batches_in_a_browser(past: tuple[Site, Shop], context: BrowserContext, browser: Browser) -> None:
-    site, shop = past
-    visit = Visit(context, site, site.admin.token)
-    visit.errors.clear()
-    page = visit.open("/batches")
-    assert find_violations(page) == []
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
-    expect(page.locator("h1")).to_contain_text("succeeded")
-
-    # Live: the page changes by itself when a member ends.
-    (spring,) = [batch for batch in shop.app.batches() if batch.name == "spring campaign"]
-    visit.open(f"/batches/{spring.id}")
-    expect(page.locator("h1")).to_have_text(re.compile("succeeded, .* failed"))
-    page.click("summary:has-text('Retry')")
-    page.fill("form[action$='/retry'] input[name=reason]", "mended in a browser")
-    page.click("form[action$='/retry'] button")
-    expect(page.locator("#answer")).to_contain_text("start again")
-    expect(page.locator("h1")).to_contain_text("left")
-    shop.run()
-    expect(page.locator("h1")).to_contain_text("57 of 89 succeeded")
-    expect(page.locator(".chapters")).to_contain_text("mended in a browser")
-    assert find_violations(page) == []
-    page.emulate_media(color_scheme="dark")
-    assert find_violations(page) == []
-    visit.check()

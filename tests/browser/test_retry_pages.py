@@ -5,11 +5,8 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import BrowserContext, expect
-from seed_services import Shop, fill, open_shop
+from seed_services import Shop, open_shop
 from site_server import Site, serve
-
-from conftest import Visit, find_violations
 
 STORES = ("sqlite", "postgres")
 
@@ -83,27 +80,3 @@ def test_the_page_follows_the_statistics(site: Site, shop: Shop) -> None:
     own = acme.get("/retries").text
     assert title(own) == "Retries recovered the one retried job." and "NO_FUNDS" not in own
     assert "/policies" not in own.partition("<main")[2]
-
-
-# In a browser
-
-
-def test_retries_in_a_browser(context: BrowserContext, tmp_path_factory: pytest.TempPathFactory) -> None:
-    shop = open_shop(f"sqlite:///{tmp_path_factory.mktemp('past')}/jobs.db?synchronous=normal")
-    fill(shop, hours=0.75)
-    with serve(shop.app) as site:
-        visit = Visit(context, site, site.admin.token)
-        visit.errors.clear()
-        page = visit.open("/retries")
-        expect(page.locator("h1")).to_have_text(re.compile(r"Retries recovered \d+\s% of \d+ retried jobs\."))
-        expect(page.locator(".advice li").first).to_contain_text("never helped")
-        assert find_violations(page) == []
-        page.click("nav[aria-label=Time] a:has-text('7 d')")
-        expect(page.locator("nav[aria-label=Time] a[aria-current]")).to_have_text("7 d")
-        page.click("a[data-open]:has-text('GW_5XX')")
-        expect(page.locator("h1")).to_contain_text("Retries recovered")
-        expect(page.locator(".eyebrow")).to_contain_text("convert")
-        page.emulate_media(color_scheme="dark")
-        assert find_violations(page) == []
-        visit.check()
-    shop.app.close()

@@ -7,11 +7,9 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from playwright.sync_api import BrowserContext, expect
-from seed_services import Shop, fill, open_shop
+from seed_services import Shop, open_shop
 from site_server import Site, hidden_fields, serve
 
-from conftest import Visit, find_violations
 from mulligan.records.key import Scope
 from mulligan.service.records import ServiceRequest
 from mulligan.web.pages import services
@@ -161,50 +159,3 @@ def test_without_services_the_page_says_what_a_service_is(tmp_path_factory: pyte
         shown = site.client().get("/services").text
     app.close()
     assert title(shown) == "No task has a service yet." and "@app.task(service=" in shown
-
-
-# In a browser
-
-
-@pytest.fixture(scope="module")
-def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Shop]]:
-    shop = open_shop(f"sqlite:///{tmp_path_factory.mktemp('past')}/jobs.db?synchronous=normal")
-    fill(shop, hours=0.6)
-    with serve(shop.app) as site:
-        yield site, shop
-    shop.app.close()
-
-
-def test_services_in_a_browser(past: tuple[Site, Shop], context: BrowserContext) -> None:
-    site, shop = past
-    visit = Visit(context, site, site.admin.token)
-    visit.errors.clear()
-    page = visit.open("/services")
-    expect(page.locator("h1")).to_contain_text("down")
-    assert find_violations(page) == []
-    page.click("a[data-open]:has-text('gateway')")
-    expect(page.locator("h1")).to_have_text(re.compile(r"gateway has been down since [\d:]+\. .* jobs wait for it\."))
-    expect(page.locator(".chart.wide")).to_have_attribute("aria-label", re.compile("It was down 1 time"))
-
-    # Live: another person keeps it closed.
-    shop.app.service("gateway").close(actor="bob", reason="it is back")
-    expect(page.locator("h1")).to_contain_text("gateway has been kept closed")
-    expect(page.locator(".story")).to_contain_text("Kept closed by bob")
-
-    # The chart is drawn again to zoom in, and stays while the page changes.
-    page.click("[data-zoom]")
-    page.wait_for_selector("#zoom canvas")
-    shop.app.pause("1h", service="gateway", actor="bob")
-    expect(page.locator(".story")).to_contain_text("Paused by bob")
-    expect(page.locator("#zoom canvas")).to_be_visible()
-    assert find_violations(page) == []
-
-    page.click("summary:has-text('Keep open')")
-    expect(page.locator("form[action$='/open']")).to_contain_text("Its jobs wait, and no attempt is used up.")
-    page.fill("form[action$='/open'] input[name=reason]", "maintenance")
-    page.click("form[action$='/open'] button")
-    expect(page.locator("#answer")).to_contain_text("gateway is kept open.")
-    expect(page.locator("h1")).to_contain_text("gateway has been kept open")
-    page.emulate_media(color_scheme="dark")
-    assert find_violations(page) == []
-    visit.check()
