@@ -1,6 +1,6 @@
 """The ASGI application: every route of the API and every page, below any root path."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
@@ -20,25 +20,27 @@ from mulligan.web.endpoint import Access, Endpoint
 from mulligan.web.guard import Guard, not_found
 from mulligan.web.large import LargeRequests
 from mulligan.web.pages.dashboard import Dashboard
+from mulligan.web.pages.page import Pages
 from mulligan.web.problems import Problem, respond
 from mulligan.web.route import Route, collect
 from mulligan.web.stream.hub import Hub
 
 
-def asgi(app: App, access: Access | None = None) -> Starlette:
+def asgi(app: App, access: Access | None = None, *, pages: Sequence[Pages] = ()) -> Starlette:
     """The API and the dashboard of an app, to be mounted in another ASGI application or served alone. By default, keys
-    in its store decide about access. With another access there are no pages: they need sessions."""
-    routes, pages, hub = collect(GROUPS), list[BaseRoute](), Hub(app)
+    in its store decide about access. With another access there are no pages: they need sessions. `pages` are groups of
+    pages beside those that every dashboard has."""
+    routes, shown, hub = collect(GROUPS), list[BaseRoute](), Hub(app)
     if access is None:
         access = KeyAccess(app)
-        pages = Dashboard(app, access, hub).routes()
+        shown = Dashboard(app, access, hub, more=pages).routes()
     description, large = Description(app, routes), LargeRequests()
     paths: list[BaseRoute] = [
         *_paths(app, access, routes, large),
         Path("/openapi.json", description.openapi, methods=["GET"]),
         Path("/docs", description.docs, methods=["GET"]),
         Path("/docs.css", description.stylesheet, methods=["GET"]),
-        *pages,
+        *shown,
     ]
 
     @asynccontextmanager

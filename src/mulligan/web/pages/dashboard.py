@@ -1,6 +1,6 @@
 """The routes of the dashboard."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -17,7 +17,7 @@ from mulligan.web.pages.endpoint import BACK_FIELD, PageEndpoint, is_local
 from mulligan.web.pages.form import read_fields
 from mulligan.web.pages.live import Ticks
 from mulligan.web.pages.menu import Menu
-from mulligan.web.pages.page import SEE_OTHER, Page
+from mulligan.web.pages.page import SEE_OTHER, Page, Pages
 from mulligan.web.pages.render import SCHEME_COOKIE, SCHEMES, Renderer
 from mulligan.web.pages.sign_in import SignInPages
 from mulligan.web.pages.static import StaticFiles
@@ -30,11 +30,12 @@ YEAR = 365 * 86_400
 
 
 class Dashboard:
-    def __init__(self, app: App, access: KeyAccess, hub: Hub) -> None:
-        self._app, self._access, self._hub = app, access, hub
+    def __init__(self, app: App, access: KeyAccess, hub: Hub, *, more: Sequence[Pages] = ()) -> None:
+        self._app, self._access, self._hub, self._more = app, access, hub, more
         self.sessions = SessionAccess(app)
         self._static = StaticFiles()
-        self._renderer = Renderer(app, self._static, Menu(app, lambda: app.wiring.clock().monotonic()))
+        menu = Menu(app, lambda: app.wiring.clock().monotonic(), more=[group.menu for group in more if group.menu])
+        self._renderer = Renderer(app, self._static, menu, [group.templates for group in more if group.templates])
 
     def routes(self) -> list[BaseRoute]:
         sign_in = SignInPages(self._app, self._access, self.sessions, self._renderer)
@@ -43,7 +44,7 @@ class Dashboard:
             Route("/static/{name}", self._static.serve, methods=["GET"]),
             Route("/live", self.follow, methods=["GET"]),
             Route("/scheme", self.choose_scheme, methods=["POST"]),
-            *self._pages(PAGES),
+            *self._pages([*PAGES, *(page for group in self._more for page in group.declared)]),
         ]
 
     def _pages(self, pages: Iterable[Page]) -> list[BaseRoute]:

@@ -1,6 +1,6 @@
 """The menu, with the numbers that call for attention."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -65,8 +65,11 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class Menu:
+    """`more` are items beside those that every dashboard has."""
+
     app: App
     monotonic: Callable[[], float]
+    more: Sequence[Item] = ()
     _numbers: dict[str | None, tuple[float, dict[str, int]]] = field(default_factory=dict)
 
     def of(self, caller: Caller, path: str) -> list[list[Entry]]:
@@ -79,7 +82,7 @@ class Menu:
                 for item in group
                 if (caller.is_admin or not item.is_admin) and item.scope in caller.scopes
             ]
-            for group in GROUPS
+            for group in ((*GROUPS[0], *self.more), *GROUPS[1:])
         ]
 
     def _find(self, caller: Caller) -> dict[str, int]:

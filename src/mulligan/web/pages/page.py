@@ -18,6 +18,7 @@ msgspec Struct, it gets the query parameters or the fields of the form. Handlers
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import msgspec
@@ -26,6 +27,7 @@ from starlette.requests import Request
 from mulligan.records.key import Scope
 from mulligan.web.access.caller import Caller
 from mulligan.web.access.console import Console
+from mulligan.web.pages.menu import Item
 from mulligan.web.visible import visible
 
 Handler = Callable[..., Any]
@@ -131,10 +133,13 @@ class Page:
 
 @dataclass(slots=True)
 class Pages:
-    """The pages and actions of one group, in the order of their declaration."""
+    """The pages and actions of one group, in the order of their declaration. A group that is given to `asgi` may have a
+    folder of templates and an item of the menu."""
 
     group: str
     declared: list[Page] = field(default_factory=list)
+    templates: Path | None = None
+    menu: Item | None = None
 
     def page(self, path: str, *, scope: Scope, is_admin: bool = False, query: Any = None) -> Decorator:
         """A page: it changes nothing."""

@@ -1,6 +1,6 @@
 """Render templates: the environment with its filters, and what every page has around its content."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -48,10 +48,11 @@ class Renderer:
     app: App
     static: StaticFiles
     menu: Menu
+    more_templates: Sequence[Path] = ()
     _environment: Environment = field(init=False)
 
     def __post_init__(self) -> None:
-        self._environment = _environment()
+        self._environment = _environment([TEMPLATES, *self.more_templates])
 
     def page(
         self,
@@ -109,9 +110,9 @@ class Renderer:
         }
 
 
-def _environment() -> Environment:
+def _environment(folders: Sequence[Path]) -> Environment:
     found = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader(folders),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
