@@ -65,7 +65,7 @@ found: $(READY)
 
 # Pictures of every page of the dashboard: ARGS="/tmp/pictures", and with --readme the three of the README.
 pictures: $(READY)
-	@PYTHONPATH=tests:tests/browser $(BIN)/python tests/browser/pictures.py $(ARGS)
+	@PYTHONPATH=tests:tests/browser:tests/stores $(BIN)/python tests/browser/pictures.py $(ARGS)
 
 # The real servers the tests run against. Without root they are looked for, and what is missing is said.
 servers:

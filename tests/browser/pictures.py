@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 from site_server import Site, serve
+from visit import ARGUMENTS
 
-from conftest import ARGUMENTS
 from mulligan import App
 from mulligan.web.pages import PAGES
 

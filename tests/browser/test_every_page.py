@@ -13,9 +13,9 @@ from site_server import Site, serve
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
+from visit import Visit
 from xss import PAYLOADS
 
-from conftest import Visit
 from mulligan.records.key import ADMIN_ONLY, Scope
 from mulligan.web.pages import PAGES
 from mulligan.web.server import asgi

@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
 from seed_failures import Shop, a_day, add_history
 from site_server import Site, hidden_fields, serve
+from visit import Visit, find_violations
 
-from conftest import Visit, find_violations
 from live import eventually, working
 from mulligan import JobFilter
 from mulligan.records.key import Scope

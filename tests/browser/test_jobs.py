@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from seed_jobs import Shop
 from site_server import Site, serve
+from visit import Visit, find_violations
 
-from conftest import Visit, find_violations
 from mulligan import FinalError, State
 from mulligan.lifecycle import State as JobState
 from mulligan.store.messages import Beat, WorkerRecord

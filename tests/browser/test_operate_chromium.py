@@ -9,8 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 from seed_operate import POLICIES, TRUNCATED, Worker, enqueue, make_shop, seed_all, seed_failures
 from site_server import Site, serve
-
-from conftest import Visit, find_violations
+from visit import Visit, find_violations
 
 PATHS = (
     *("/workers", "/queues", "/duties", "/schedules", "/policies", "/policies/kinds/convert?owner=acme"),

@@ -7,9 +7,7 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 from seed_services import Shop, fill, open_shop
 from site_server import Site, serve
-
-from conftest import Visit, find_violations
-
+from visit import Visit, find_violations
 
 # A busy machine takes its time.
 expect.set_options(timeout=30_000)
