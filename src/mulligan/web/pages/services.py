@@ -87,7 +87,7 @@ def services(call: PageCall, query: ServicesQuery) -> View:
         q=text,
         families=_families(found),
         following=_address(q=text, cursor=_cursor(shown[-1])) if is_more else None,
-        address=_address,
+        path_of=_address,
     )
 
 
