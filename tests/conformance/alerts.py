@@ -134,7 +134,7 @@ class AlertStateRules(Bench):
         self.settle(lease, retrying(timedelta(0), "GW_5XX"))
         (again,) = self.claim("send")
         self.settle(again, failing("GW_5XX"))
-        self._fold()
+        self._fold_all()
         counts = self.store.recent_counts(self.now - MINUTE, since=self.now - 2 * HOUR)
         found = {
             (each.kind, each.outcome, each.code, each.is_retry, each.is_recent): each.number
@@ -153,7 +153,7 @@ class AlertStateRules(Bench):
 
     # Words
 
-    def _fold(self) -> None:
+    def _fold_all(self) -> None:
         while (page := self.store.next_entries(limit=1_000)).position != page.after:
             self.store.apply_folded(page, fold(page.entries))
 

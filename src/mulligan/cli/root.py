@@ -52,7 +52,10 @@ COMMANDS = {
         "Create, list and remove incoming hooks, which retry failed jobs when they are called.",
     ),
     "alerts": ("mulligan.cli.alerts:alerts", "List the alerts that fire; set and silence their rules."),
-    "keys": ("mulligan.cli.keys:keys", "Create, list and revoke keys of the HTTP API."),
+    "keys": (
+        "mulligan.cli.keys:keys",
+        "Create, list and revoke keys of the HTTP API, and sign in to the dashboard with one.",
+    ),
     "audit": ("mulligan.cli.audit:audit", "List changes made through the HTTP API, and changes of keys, newest first."),
     "migrate": ("mulligan.cli.migrate:migrate", "Bring the database up to date."),
     "doctor": ("mulligan.cli.doctor:doctor", "Report what is wrong, with the remedy."),

@@ -1,4 +1,4 @@
--- Whether there is something for `access_forget_…`.
+-- Whether there is something for `access_forget_...`.
 SELECT 1 AS one
 WHERE EXISTS (SELECT 1 FROM mulligan_audit WHERE at < :audited_before)
    OR EXISTS (SELECT 1 FROM mulligan_in_flight WHERE at < {{clock}} - :kept AND until < {{clock}})

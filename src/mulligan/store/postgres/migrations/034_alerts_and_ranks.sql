@@ -5,7 +5,7 @@
 CREATE TABLE mulligan_alert_rules (
     -- The code of a check of the doctor.
     name             text COLLATE "C" PRIMARY KEY,
-    -- Terms as JSON: those of `App(alerts=…)`, and those that a person set.
+    -- Terms as JSON: those of `App(alerts=...)`, and those that a person set.
     in_code          text,
     edited           text,
     edited_at        bigint,

@@ -5,7 +5,7 @@
 CREATE TABLE mulligan_alert_rules (
     -- The code of a check of the doctor.
     name             TEXT PRIMARY KEY,
-    -- Terms as JSON: those of `App(alerts=…)`, and those that a person set.
+    -- Terms as JSON: those of `App(alerts=...)`, and those that a person set.
     in_code          TEXT,
     edited           TEXT,
     edited_at        INTEGER,
