@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := .venv-bench
 ARGS   ?=
-SOAK   := stores streams load interleavings model zones batches drill simulation api chaos
+SOAK   := stores streams load interleavings model zones batches notify drill simulation api chaos
 # What soak and bench run of all they could.
 PARTS  ?=
 WORLDS ?= 10000
@@ -13,13 +13,22 @@ WORLDS ?= 10000
 PROCESSES ?= 3
 # A seed, another one each time.
 DRAW   := $(BIN)/python -c 'import random; print(random.SystemRandom().randrange(10**6, 10**9))'
+CHECK_PYTHON := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "mulligan needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 # Where it is set, each of a thousand programs that are started compiles everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test bench bench-report soak check unit docs pythons simulate found servers clean
+.PHONY: demo test bench bench-report soak check unit docs pythons simulate found servers pictures clean
 
-demo: $(READY)
-	@$(BIN)/mulligan demo $(ARGS)
+# Where nothing is installed yet, the demo gets a small environment of its own.
+DEMO := $(if $(wildcard $(READY)),$(VENV),.venv-demo)
+demo: $(DEMO)/.ready
+	@$(DEMO)/bin/mulligan demo $(ARGS)
+
+.venv-demo/.ready: pyproject.toml constraints.txt
+	@$(CHECK_PYTHON)
+	$(PYTHON) -m venv .venv-demo
+	.venv-demo/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[web]'
+	@touch $@
 
 test: check servers unit
 
@@ -54,12 +63,16 @@ simulate: $(READY)
 found: $(READY)
 	@PYTHONPATH=tests $(BIN)/python tests/simulator/test_simulation_finds.py
 
+# Pictures of every page of the dashboard: ARGS="/tmp/pictures", and with --readme the three of the README.
+pictures: $(READY)
+	@PYTHONPATH=tests:tests/browser:tests/stores $(BIN)/python tests/browser/pictures.py $(ARGS)
+
 # The real servers the tests run against. Without root they are looked for, and what is missing is said.
 servers:
 	@sh tests/servers.sh
 
 $(READY): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "mulligan needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
+	@$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
@@ -118,6 +131,11 @@ soak-batches: export MULLIGAN_SOAK := 1
 soak-batches: $(READY) servers
 	$(BIN)/pytest -q tests/stores/test_store_batch_processes.py $(ARGS)
 
+# Ten thousand like failures and a notifier that is killed at each place: at most three mails, each job named in one.
+soak-notify: export MULLIGAN_SOAK := 1
+soak-notify: $(READY) servers
+	$(BIN)/pytest -q -s tests/notify/test_notifier_crashes.py $(ARGS)
+
 # Outages that end anywhere in a cooldown, as many of each fault, of new seeds each time.
 soak-drill: export MULLIGAN_DRILL_SEEDS ?= 3
 soak-drill: $(READY)
@@ -154,4 +172,4 @@ $(BENCH)/.ready: pyproject.toml constraints.txt bench/requirements/mulligan.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-3.* $(BENCH)* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-demo .venv-3.* $(BENCH)* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -39,13 +39,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--failing", type=float, default=0.1, help="the fraction of attempts that fail")
     given = parser.parse_args()
-    with _places(given.url) as (url, server):
+    with places(given.url) as (url, server):
         catch_up(url("catch_up"), server, given.jobs, given.failing)
         drains(url, server, given.jobs, given.rounds)
 
 
 @contextmanager
-def _places(url: str | None) -> Iterator[tuple[Callable[[str], str], int | None]]:
+def places(url: str | None) -> Iterator[tuple[Callable[[str], str], int | None]]:
     if url is not None:
         yield (lambda name: url.replace(".db", f"-{name}.db")), None
         return

@@ -1,11 +1,13 @@
 #!/bin/sh
-# Makes sure that PostgreSQL, pgbouncer and nginx are there for the tests. The tests start their own, on free ports.
+# Makes sure that PostgreSQL, pgbouncer, nginx, promtool and Chromium are there for the tests. The tests start their own, on free ports.
 set -eu
 
 missing=""
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 || missing="postgresql"
 command -v pgbouncer >/dev/null 2>&1 || [ -x /usr/sbin/pgbouncer ] || missing="$missing pgbouncer"
 command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing="$missing nginx-light"
+command -v promtool >/dev/null 2>&1 || missing="$missing prometheus"
+command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || missing="$missing chromium"
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then

@@ -101,6 +101,7 @@ def samples(app: App) -> dict[str, Any]:
         "channel": "email",
         "to": "ops@example.org",
         "subscription": subscription.id,
+        "check": "jobs.depth",
         "delivery": app.test_subscription(subscription.id).id,
         "hook": app.create_hook("partner", batch=batch.id).hook.id,
         "headers": {},

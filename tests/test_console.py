@@ -21,7 +21,9 @@ from mulligan import (
     StillRunning,
     attempt,
 )
-from mulligan.store.messages import Claim
+from mulligan.errors import KeyNotAllowed, KeyNotFound
+from mulligan.records.key import Scope
+from mulligan.store.messages import Beat, Claim, WorkerRecord
 from mulligan.testing import flaky, sandbox
 
 
@@ -304,8 +306,47 @@ def test_stuck_jobs_fail_by_their_own_policy(app: App) -> None:
         job = work.enqueue()
         _running(app, job.id)
         box._clock.advance(timedelta(hours=1))
-        (failed,) = app.process_stuck(actor="ann")
+        (failed,) = app.process_stuck(actor="ann", reason="its disk is full")
         assert (failed.state, failed.error_code, failed.failures) == (State.FAILED, "TIMEOUT", 1)
+        (event,) = [event for event in app.events(job.id) if event.type == "job.failed"]
+        assert event.data["detail"].endswith("its lease was taken away: its disk is full")
+
+
+def test_a_queue_says_what_waits_in_it_and_who_takes_it(app: App) -> None:
+    @app.task(queue="bulk")
+    def work() -> None: ...
+
+    @app.task
+    def other() -> None: ...
+
+    with sandbox(app) as box:
+        first = work.enqueue()
+        box._clock.advance(timedelta(minutes=5))
+        app.pause("1h", queue="bulk", reason="maintenance")
+        bulk, default = app.queues()
+        assert (bulk.name, bulk.ready, bulk.since, bulk.running) == ("bulk", 1, first.queued_at, 0)
+        assert bulk.paused is not None and bulk.paused.reason == "maintenance"
+        assert (bulk.unhandled, bulk.workers, bulk.slots) == (("work",), 0, 0)
+        assert (default.name, default.ready, default.since, default.unhandled) == ("default", 0, None, ())
+        _working(app, kinds=("work",), queues=("bulk",), concurrency=8)
+        bulk, default = app.queues()
+        assert (bulk.unhandled, bulk.workers, bulk.slots, default.workers) == ((), 1, 8, 0)
+
+
+def _working(app: App, *, kinds: tuple[str, ...], queues: tuple[str, ...] | None, concurrency: int) -> None:
+    worker = WorkerRecord(
+        incarnation="w", host="h", pid=1, queues=queues, kinds=kinds, concurrency=concurrency, version="1"
+    )
+    app.store.beat(Beat(worker=worker, lease=timedelta(minutes=1)))
+
+
+def test_a_link_is_for_keys_of_the_owner_and_not_beyond_the_scopes_of_its_creator(app: App) -> None:
+    key = app.create_key(owner="acme", name="ci", scopes=["jobs:read", "keys:manage"]).key
+    assert app.sign_in_link(key.id, owner="acme", within=key.scopes)
+    with pytest.raises(KeyNotFound):
+        app.sign_in_link(key.id, owner="other")
+    with pytest.raises(KeyNotAllowed, match="does not have jobs:read itself"):
+        app.sign_in_link(key.id, within={Scope.KEYS_MANAGE})
 
 
 def test_in_the_sandbox_a_pause_ends_by_itself(app: App) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mulligan import App
+from mulligan.records.duty import DUTIES, DutyRun
 from mulligan.records.finding import Check, Finding, Level, Limits
 from mulligan.records.job import NewJob
 from mulligan.store.messages import Beat, Claim, WorkerRecord
@@ -253,3 +254,54 @@ def test_little_space_and_a_long_log_are_reported(app: App, code: Check, limits:
     assert level(app, code, limits(free)) is Level.WARNING
     if code is Check.DISK:
         assert level(app, code, Limits(disk=free * 32)) is Level.PROBLEM
+
+
+def run_of(app: App, duty: str, *, ago: timedelta) -> None:
+    app.store.record_runs([DutyRun(duty=duty, worker="w", seconds=0.1, did=0, interval=timedelta(seconds=1), ago=ago)])
+
+
+def test_a_duty_that_live_workers_have_not_done_for_long_is_late(app: App) -> None:
+    app.migrate()
+    assert level(app, Check.DUTIES_LATE) is Level.OK, "no worker does any"
+    beat(app)
+    run_of(app, "reclaim", ago=timedelta(minutes=4))
+    assert level(app, Check.DUTIES_LATE) is Level.OK
+    run_of(app, "retry", ago=timedelta(minutes=6))
+    late = found(app, Check.DUTIES_LATE)
+    assert late.level is Level.WARNING
+    assert "retry ran 6m ago" in late.found and "mulligan duties run retry" in late.remedy
+    app.pause(duty="retry")
+    assert level(app, Check.DUTIES_LATE) is Level.OK, "another check reports pauses"
+    app.resume(duty="retry")
+    run_of(app, "retry", ago=NOTHING)
+    assert level(app, Check.DUTIES_LATE) is Level.OK
+
+
+def test_a_component_is_what_the_doctor_finds(app: App) -> None:
+    app.migrate()
+    beat(app)
+    run_of(app, "retry", ago=timedelta(minutes=6))
+    components = {each.name: each for each in app.readiness()}
+    assert list(components) == [
+        *("store", "schema", "workers", "projection", "notifications"),
+        *(f"duty {duty.name}" for duty in DUTIES),
+    ]
+    findings = {finding.code: finding for finding in app.doctor()}
+    for name in ("store", "schema", "workers", "projection", "notifications"):
+        each = components[name]
+        assert Finding(each.code, each.level, each.found, each.remedy) == findings[each.code]
+    late = components["duty retry"]
+    assert (late.code, late.level, late.last_run_at is not None) == (Check.DUTIES_LATE, Level.WARNING, True)
+    assert components["duty reclaim"].last_run_at is None
+
+
+def test_without_workers_a_component_is_a_problem_only_if_jobs_wait(app: App) -> None:
+    app.migrate()
+    assert {each.name: each.level for each in app.readiness()}["workers"] is Level.WARNING
+    enqueue(app)
+    assert {each.name: each.level for each in app.readiness()}["workers"] is Level.PROBLEM
+
+
+def test_a_store_that_cannot_be_used_is_the_only_component(app: App) -> None:
+    (component,) = app.readiness()
+    assert (component.name, component.code, component.level) == ("store", Check.REACHABLE, Level.PROBLEM)

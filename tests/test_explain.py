@@ -648,6 +648,9 @@ def a_service(state: str = "open", **changes: Any) -> ServiceStatus:
         "probes": 1,
         "has_probe": False,
         "budget": 0.1,
+        "window": "20 calls",
+        "min_calls": 10,
+        "open_at": 0.5,
         "most_a_second": None,
         "is_known": True,
     }

@@ -23,6 +23,7 @@ MAY_START_THREADS = {
     "store/sqlite/lock.py": "waits in the kernel for another process",
     "worker/children/process.py": "listens to its worker while the main thread runs a task",
     "worker/drivers.py": "drives tasks, store calls, keeper and listener",
+    "web/serving.py": "serves beside a program of its own, such as the demo",
     "egress.py": "asks the resolver, which takes no timeout",
     "testing/sandbox.py": "makes room for a loop beside the test's own",
 }

@@ -92,8 +92,9 @@ def test_the_file_does_not_make_a_job_with_a_long_timeout_of_its_own_stuck(path:
         assert lease.own_timeout == timedelta(hours=2)
         assert app.judge.timeout_of(lease) == timedelta(hours=2)
         assert app.explain(job.id).job.timeout == timedelta(hours=2)
-        assert not app.judge.is_over_time(lease, box.now + timedelta(hours=1))
-        assert app.judge.is_over_time(lease, box.now + timedelta(hours=3))
+        after = timedelta(minutes=30)
+        assert not app.judge.is_stuck(lease, box.now + timedelta(hours=1), after=after)
+        assert app.judge.is_stuck(lease, box.now + timedelta(hours=3), after=after)
 
 
 def test_a_job_costs_what_its_own_option_says(path: Path) -> None:

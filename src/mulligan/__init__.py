@@ -54,6 +54,7 @@ from mulligan.failure.rule import Rule
 from mulligan.failure.verdict import Failure, Verdict
 from mulligan.failure.windows import Window
 from mulligan.lifecycle import State
+from mulligan.policies.alert import Alert
 from mulligan.policies.owner import Owner
 from mulligan.policies.queue import Queue
 from mulligan.records.batch import BatchState
@@ -62,6 +63,7 @@ from mulligan.service.config import Service
 
 __all__ = [
     "Added",
+    "Alert",
     "App",
     "BadBatch",
     "BadDuration",

@@ -15,7 +15,8 @@ from mulligan.console.arguments import BY_THE_CALL, CONCURRENCY, FLAG, PORT, QUE
 from mulligan.console.batches import Batch, Retried
 from mulligan.console.dead_letters import ExportedJob, Purge
 from mulligan.console.duties import DutyStatus
-from mulligan.console.policies import PoliciesInForce
+from mulligan.console.policies import PackStatus, PoliciesInForce
+from mulligan.console.queues import QueueStatus
 from mulligan.console.reclassify import Reclassification
 from mulligan.console.schedules import ScheduleStatus
 from mulligan.console.services import ServiceHandle
@@ -27,9 +28,11 @@ from mulligan.failure.redact import Secret, redact
 from mulligan.failure.rule import AnyRule
 from mulligan.lifecycle import Move
 from mulligan.notify.subscription import Subscription
+from mulligan.policies.alert import Alert
 from mulligan.policies.owner import Owner
 from mulligan.policies.queue import Queue
 from mulligan.policies.unknown_names import Names
+from mulligan.records.alert import AlertBoard, AlertRule
 from mulligan.records.audit import AuditEntry
 from mulligan.records.batch import BatchState
 from mulligan.records.counts import Counts
@@ -42,11 +45,13 @@ from mulligan.records.hook import CreatedHook, IncomingHook
 from mulligan.records.job import DEFAULT_QUEUE, Job, JobFilter, Page
 from mulligan.records.key import CreatedKey, Key, Scope
 from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
+from mulligan.records.metric import Metric
 from mulligan.records.pause import Pause
 from mulligan.records.progress import Progress
 from mulligan.records.rate import Rate
+from mulligan.records.readiness import Component
 from mulligan.records.redrive import Redrive
-from mulligan.records.statistics import Statistics
+from mulligan.records.statistics import FailureTrend, Statistics
 from mulligan.records.subscription import CreatedSubscription, SubscriptionRecord
 from mulligan.service.config import Service
 from mulligan.service.records import ServiceStatus
@@ -87,6 +92,7 @@ class App:
     `queues`    `Queue(…)` values: which queues are fair, and how many of their jobs may run at once
     `owners`    `Owner(…)` values: weight, concurrency, submit rate, unfinished jobs and retry budget of owners
     `subscriptions` `Subscription(…)` values: who is told about which events, by mail or webhook
+    `alerts`    `Alert(…)` values: terms of alert rules that differ from the defaults
     `lifespan`  a context manager that a worker enters before its first job; tasks find its value in
                 `attempt().resources`
     `version`   the release of your code, kept with each attempt
@@ -123,6 +129,7 @@ class App:
         queues: Iterable[Queue] = (),
         owners: Iterable[Owner] = (),
         subscriptions: Iterable[Subscription] = (),
+        alerts: Iterable[Alert] = (),
         lifespan: Callable[..., Any] | None = None,
         version: str | None = None,
         redact: Iterable[Secret] = (),
@@ -142,6 +149,7 @@ class App:
             queues=queues,
             owners=owners,
             subscriptions=subscriptions,
+            alerts=alerts,
             lifespan=lifespan,
             version=version,
         )
@@ -461,6 +469,19 @@ class App:
         `limit` is at most 1,000. Continue with `after=events[-1].position`, or follow the log with `stream`.
         """
         return self.wiring.events.events(job=job, owner=owner, after=after, limit=limit)
+
+    def history(
+        self, *, service: str | None = None, batch: str | None = None, owner: str | None = None, limit: int = 100
+    ) -> list[Event]:
+        """Return the newest events about one service or one batch itself, newest first; those of jobs are in `events`.
+
+            for event in app.history(service="gateway"):
+                print(event.at, event.type, event.data)
+
+        It looks at the last 10,000 events that belong to no job. `limit` is at most 1,000. Raises UnknownService and
+        BatchNotFound.
+        """
+        return self.wiring.events.history(service=service, batch=batch, owner=owner, limit=limit)
 
     def stream(
         self,
@@ -809,6 +830,26 @@ class App:
             limit=limit,
         )
 
+    def failure_trend(
+        self,
+        *,
+        step: Duration = "10m",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        kind: str | None = None,
+        code: str | None = None,
+        owner: str | None = None,
+    ) -> FailureTrend:
+        """Return how many attempts were retried, and how many jobs failed and recovered, in each step of time.
+
+            for point in app.failure_trend(step="1h").points:
+                print(point.at, point.failed, point.recovered)
+
+        `step` is a whole number of minutes. By default it covers the last 144 steps, at most 2,000. Minutes are kept
+        for two days, hours for 60: a step of whole hours reads hours.
+        """
+        return self.wiring.statistics.failures(step=step, since=since, until=until, kind=kind, code=code, owner=owner)
+
     def rebuild_statistics(self) -> None:
         """Fold the event log again into failure groups and statistics, as far as the log is complete.
 
@@ -816,6 +857,20 @@ class App:
         duty `project`; until then numbers are too low, and `statistics().status.is_rebuilding` is True.
         """
         self.wiring.statistics.rebuild()
+
+    def metrics(self, prefix: str | None = None) -> str:
+        """Return all metrics of this installation in the text format of Prometheus, for a route of your own.
+
+            return Response(app.metrics(prefix=""), media_type="text/plain; version=0.0.4")
+
+        They are read from the store, so any process shows the whole. `prefix` is what the names begin with; by default
+        the setting `MULLIGAN_METRICS_PREFIX`.
+        """
+        return self.wiring.metrics.text(prefix)
+
+    def read_metrics(self) -> list[Metric]:
+        """Return all metrics as records, without a prefix."""
+        return self.wiring.metrics.read()
 
     # Failed and stuck jobs
 
@@ -967,14 +1022,16 @@ class App:
         *,
         owner: str | None = None,
         actor: str | None = None,
+        reason: str | None = None,
         limit: int = 200,
         request_id: str | None = None,
     ) -> list[Job[Any]]:
         """Take stuck jobs from their workers and settle each as a TIMEOUT failure through its policy; those jobs.
 
-        A worker that settles such a job first wins; one that settles it later is refused.
+        A worker that settles such a job first wins; one that settles it later is refused. The reason is stored in the
+        technical detail of each failure.
         """
-        return self.wiring.stuck.process(owner=owner, actor=actor, limit=limit, request_id=request_id)
+        return self.wiring.stuck.process(owner=owner, actor=actor, reason=reason, limit=limit, request_id=request_id)
 
     def export(
         self, wanted: JobFilter | None = None, *, owner: str | None = None, events: bool = False
@@ -1133,9 +1190,20 @@ class App:
         """Return the limits of kinds, queues and owners, and the retry budgets, from code and policies file."""
         return self.wiring.limits_in_force()
 
+    def budgets(self) -> list[SpendingRecord]:
+        """Return the owners that have a retry budget of their own, and what their automatic retries have cost of it."""
+        return self.wiring.limits.list_budgets()
+
     def spending(self, owner: str) -> SpendingRecord | None:
         """Return what the automatic retries of an owner have cost of its budget; None if it has no budget."""
         return self.wiring.limits.spending(owner)
+
+    def queues(self) -> list[QueueStatus]:
+        """Return every queue with its ready and running jobs, since when the oldest waits, its workers and its pause.
+
+        The numbers are exact up to 10,000 ready jobs in all. Above, `at_least` is True where there are more.
+        """
+        return self.wiring.queues.list_queues()
 
     def pauses(self) -> list[Pause]:
         """Return all pauses in force: queues, kinds, services, duties, schedules and intake."""
@@ -1261,6 +1329,82 @@ class App:
         """
         return self.wiring.doctor.examine(limits)
 
+    def readiness(self, limits: Limits | None = None) -> list[Component]:
+        """Examine what this installation needs: store, schema, workers, projection, notifications, and each duty.
+
+        These are the checks of `doctor` that cost the same however many jobs there are; `GET /readyz` shows them.
+        """
+        return self.wiring.doctor.check_components(limits)
+
+    def alerts(self) -> AlertBoard:
+        """Return all alerts, firing ones first, and their rules.
+
+            for alert in app.alerts().firing:
+                print(alert.check, alert.since, alert.found)
+
+        Workers evaluate them by the duty `alert`. If none does (`is_stale`), the doctor examines the store now.
+        """
+        return self.wiring.alerts.read()
+
+    def set_alert(
+        self,
+        check: str,
+        *,
+        threshold: Duration | None = None,
+        level: str | None = None,
+        after: Duration | None = None,
+        resolve_after: Duration | None = None,
+        is_on: bool | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        is_audited: bool = False,
+        request_id: str | None = None,
+    ) -> AlertRule:
+        """Set the terms of an alert rule in all workers, and return the rule.
+
+            app.set_alert("jobs.depth", threshold=5_000, after="10m", actor="ann")
+
+        The terms are those of `Alert(…)`. They replace all that were set before: what is not given is as in the code,
+        or as by default. `mulligan doctor` goes by the same thresholds. With `is_audited`, the caller has recorded the
+        change. Raises UnknownCheck or BadAlertTerm.
+        """
+        return self.wiring.alerts.set_rule(
+            check,
+            threshold=threshold,
+            level=level,
+            after=after,
+            resolve_after=resolve_after,
+            is_on=is_on,
+            actor=actor,
+            reason=reason,
+            is_audited=is_audited,
+            request_id=request_id,
+        )
+
+    def silence_alert(
+        self,
+        check: str,
+        duration: Duration | None = None,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+        is_audited: bool = False,
+        request_id: str | None = None,
+    ) -> AlertRule:
+        """Do not notify of an alert for a time; without a duration, until `unsilence_alert`. It is shown as before.
+
+        If it still fires when the silence ends, it is notified then. Raises UnknownCheck.
+        """
+        return self.wiring.alerts.silence(
+            check, duration, actor=actor, reason=reason, is_audited=is_audited, request_id=request_id
+        )
+
+    def unsilence_alert(
+        self, check: str, *, actor: str | None = None, is_audited: bool = False, request_id: str | None = None
+    ) -> AlertRule:
+        """End the silence of an alert. Raises UnknownCheck."""
+        return self.wiring.alerts.unsilence(check, actor=actor, is_audited=is_audited, request_id=request_id)
+
     def policies_in_force(self, kind: str | None = None, *, of_owner: str = "") -> PoliciesInForce:
         """Return the retry policy of each task, or of one: code and policies file, for the jobs of one owner.
 
@@ -1270,6 +1414,11 @@ class App:
         Raises UnknownKind.
         """
         return self.wiring.policy_console.find(kind, of_owner=of_owner)
+
+    def packs(self) -> list[PackStatus]:
+        """Return the packs of rules that are installed, in the order in which they are tried: after the rules of the
+        policies file, of the task and of the app."""
+        return self.wiring.policy_console.packs()
 
     # Access to the HTTP API
 
@@ -1315,6 +1464,22 @@ class App:
         """Return keys by id, also revoked and expired ones. `cursor` is the id of the last key seen."""
         return self.wiring.keys.list_keys(owner=owner, limit=limit, cursor=cursor)
 
+    def sign_in_link(
+        self,
+        key_id: str,
+        *,
+        owner: str | None = None,
+        within: Collection[Scope] | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+    ) -> str:
+        """Return a token that signs in to the dashboard with this key, valid once and for ten minutes. Its address is
+        `/sign-in?link=TOKEN`. Raises KeyNotFound for a key that is unknown, expired, revoked or of another owner, and
+        KeyNotAllowed for one with scopes beyond `within`."""
+        return self.wiring.web_sessions.offer_link(
+            key_id, owner=owner, within=within, is_audited=is_audited, actor=actor
+        )
+
     def revoke_key(
         self,
         key_id: str,
@@ -1359,6 +1524,7 @@ class App:
         for_owner: bool = False,
         is_audited: bool = False,
         actor: str | None = None,
+        request_id: str | None = None,
     ) -> CreatedSubscription:
         """Store a subscription: from now on, matching events are told by mail or webhook.
 
@@ -1393,6 +1559,7 @@ class App:
             for_owner=for_owner,
             is_audited=is_audited,
             actor=actor,
+            request_id=request_id,
         )
 
     def subscriptions(
@@ -1406,13 +1573,21 @@ class App:
         return self.wiring.subscriptions.find(subscription, owner=owner)
 
     def unsubscribe(
-        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> SubscriptionRecord:
         """Remove a subscription. What was not sent yet is skipped; the log of its deliveries stays.
 
         Raises SubscriptionNotFound, and SubscriptionNotAllowed for one in the code of an app: disable it instead.
         """
-        return self.wiring.subscriptions.remove(subscription, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.subscriptions.remove(
+            subscription, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id
+        )
 
     def disable_subscription(
         self,
@@ -1422,35 +1597,60 @@ class App:
         reason: str | None = None,
         is_audited: bool = False,
         actor: str | None = None,
+        request_id: str | None = None,
     ) -> SubscriptionRecord:
         """Stop telling a subscription; what was not sent yet is skipped. Raises SubscriptionNotFound."""
         return self.wiring.subscriptions.disable(
-            subscription, owner=owner, reason=reason, is_audited=is_audited, actor=actor
+            subscription, owner=owner, reason=reason, is_audited=is_audited, actor=actor, request_id=request_id
         )
 
     def enable_subscription(
-        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> SubscriptionRecord:
         """Tell a disabled subscription again, from now on. Raises SubscriptionNotFound."""
-        return self.wiring.subscriptions.enable(subscription, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.subscriptions.enable(
+            subscription, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id
+        )
 
     def rotate_secret(
-        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> CreatedSubscription:
         """Give a webhook a new secret, which is in the answer. For a day, the previous one signs as well.
 
         Raises SubscriptionNotFound, and SubscriptionNotAllowed for mails.
         """
-        return self.wiring.subscriptions.rotate(subscription, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.subscriptions.rotate(
+            subscription, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id
+        )
 
     def test_subscription(
-        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> Delivery:
         """Send a sample to the recipient of a subscription, by a worker. `app.delivery(id)` shows what came of it.
 
         Raises SubscriptionNotFound, and SubscriptionNotAllowed if a function of the code finds the recipient.
         """
-        return self.wiring.subscriptions.test(subscription, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.subscriptions.test(
+            subscription, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id
+        )
 
     def deliveries(
         self,
@@ -1485,13 +1685,21 @@ class App:
         return self.wiring.deliveries.find(delivery, owner=owner)
 
     def redeliver(
-        self, delivery: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        delivery: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> Delivery:
         """Send the same body under the same id again. One that is pending or told in a digest does not change.
 
         Raises DeliveryNotFound.
         """
-        return self.wiring.deliveries.redeliver(delivery, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.deliveries.redeliver(
+            delivery, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id
+        )
 
     def create_hook(
         self,
@@ -1503,6 +1711,7 @@ class App:
         within: Collection[Scope] | None = None,
         is_audited: bool = False,
         actor: str | None = None,
+        request_id: str | None = None,
     ) -> CreatedHook:
         """Create an incoming hook: a signed call of `POST /hooks/{id}` retries the failed jobs of a group or a batch.
 
@@ -1514,7 +1723,14 @@ class App:
         BadSubscriptionOption, BatchNotFound, HookExists, TooManyHooks, or SubscriptionNotAllowed.
         """
         return self.wiring.incoming.create(
-            name, group=group, batch=batch, owner=owner, within=within, is_audited=is_audited, actor=actor
+            name,
+            group=group,
+            batch=batch,
+            owner=owner,
+            within=within,
+            is_audited=is_audited,
+            actor=actor,
+            request_id=request_id,
         )
 
     def incoming_hooks(
@@ -1524,10 +1740,16 @@ class App:
         return self.wiring.incoming.list_all(owner=owner, limit=limit, cursor=cursor)
 
     def remove_hook(
-        self, hook: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        hook: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> IncomingHook:
         """Remove an incoming hook. Raises HookNotFound."""
-        return self.wiring.incoming.remove(hook, owner=owner, is_audited=is_audited, actor=actor)
+        return self.wiring.incoming.remove(hook, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id)
 
     def receive_hook(self, hook: str, headers: Mapping[str, str], body: bytes, *, ip: str | None = None) -> Redrive:
         """Carry out a call of an incoming hook, for web applications that receive it themselves.

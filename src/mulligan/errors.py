@@ -10,6 +10,7 @@
     │   ├── BadBatch                a batch's name, a fraction, or its `on_settled`
     │   ├── BadSchedule             a cron expression, a time zone, or the scheduled call
     │   ├── BadSubscription         a `Subscription(…)` of the code that cannot work
+    │   ├── BadAlert                an `Alert(…)` of the code that cannot work
     │   ├── BadHook                 a hook that returns no context manager
     │   └── NoKeys                  the server may not listen beyond this machine: there is no key
     ├── Refused                     the job was not accepted; nothing was stored
@@ -23,6 +24,7 @@
     │   └── BadConnection           the value of connection= cannot carry the job
     ├── BadArgument                 a value that the call does not accept
     │   ├── BadFilter               a field of a `JobFilter` with an invalid value
+    │   ├── BadAlertTerm            a term of an alert rule that cannot work
     │   └── BadSubscriptionOption   an option of a subscription or a hook that cannot work
     ├── BadDuration                 not a duration; also a ValueError
     ├── BadRate                     not a rate; also a ValueError
@@ -37,6 +39,7 @@
     ├── KeyNotAllowed               a key may not be created with these scopes, or for this owner
     ├── KeyExists                   the request created a key already, whose token is not shown again
     ├── SetupRefused                the setup token is unknown, used or expired
+    ├── LinkRefused                 the link is unknown, used or too old
     ├── SubscriptionNotFound
     ├── SubscriptionExists          the owner has a subscription of this name
     ├── SubscriptionNotAllowed      this caller may not make such a subscription or hook
@@ -48,6 +51,7 @@
     ├── HookCalledTooOften          `retry_after` is the time to wait
     ├── HookRefused                 a call of a hook has no valid signature, or is too old
     ├── UnknownDuty
+    ├── UnknownCheck                the doctor has no check with this code
     ├── UnknownSchedule
     ├── UnknownService
     ├── UnknownQueue
@@ -154,6 +158,10 @@ class BadTask(ConfigurationError):
 
 class BadSubscription(ConfigurationError):
     """A `Subscription(…)` of the code that cannot work."""
+
+
+class BadAlert(ConfigurationError):
+    """An `Alert(…)` of the code that cannot work."""
 
 
 class BadSchedule(ConfigurationError):
@@ -285,6 +293,12 @@ class BadSubscriptionOption(BadArgument):
         self.name = name
 
 
+class BadAlertTerm(BadArgument):
+    def __init__(self, check: str, problem: str) -> None:
+        ValueError.__init__(self, f"alert {check}: {problem}")
+        self.name = "check"
+
+
 class BadRate(MulliganError, ValueError):
     allowed: ClassVar[str] = "a rate such as '50/s', '600/m' or '1000/h', or a number per second, from 1/d to 10000/s"
 
@@ -353,6 +367,13 @@ class SetupRefused(MulliganError):
         super().__init__(
             "the setup token is unknown, used or expired, or there is an administrator's key already; restart the "
             "server for a new link, or use: mulligan keys create --admin --name NAME"
+        )
+
+
+class LinkRefused(MulliganError):
+    def __init__(self) -> None:
+        super().__init__(
+            "the link is unknown, used or older than ten minutes; make a new one with: mulligan keys link ID"
         )
 
 
@@ -444,6 +465,10 @@ class _UnknownName(MulliganError):
 
 class UnknownDuty(_UnknownName):
     what = "duty"
+
+
+class UnknownCheck(_UnknownName):
+    what = "check"
 
 
 class UnknownSchedule(_UnknownName):

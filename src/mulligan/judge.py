@@ -48,7 +48,7 @@ class Judge:
         services: ServiceBook | None = None,
     ) -> None:
         self._tasks = tasks
-        self._rules: tuple[AnyRule, ...] = tuple(rules)
+        self.rules: tuple[AnyRule, ...] = tuple(rules)
         self.catalogue = catalogue
         self._default = default
         self._draw = draw
@@ -76,7 +76,7 @@ class Judge:
         known, index = self._indexes.get((kind, owner), (None, None))
         if index is None or known is not in_force:
             own: tuple[AnyRule, ...] = self._tasks[kind].rules if kind in self._tasks else ()
-            index = RuleIndex((*in_force.rules, *own, *self._rules, *self._pack_rules), kind)
+            index = RuleIndex((*in_force.rules, *own, *self.rules, *self._pack_rules), kind)
             if len(self._indexes) >= MOST_INDEXES:
                 self._indexes = {}
             # A task of this kind may be registered later.
@@ -137,9 +137,9 @@ class Judge:
         """How long the attempt may take: the job's own timeout, else the one in force."""
         return lease.own_timeout or self.in_force(lease.kind, lease.owner).timeout
 
-    def is_over_time(self, lease: Lease, now: datetime) -> bool:
-        """Whether an attempt has exceeded its timeout, which the policies file may have raised."""
-        return now - lease.claimed_at > self.timeout_of(lease)
+    def is_stuck(self, lease: Lease, now: datetime, *, after: timedelta) -> bool:
+        """Whether an attempt runs longer than `after` and than its timeout, which the policies file may have raised."""
+        return now - lease.claimed_at > max(after, self.timeout_of(lease))
 
     def seen(self, job: Job[R]) -> Job[R]:
         """The job to show: if it is not finished, with the limits in force."""

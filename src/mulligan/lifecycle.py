@@ -134,6 +134,8 @@ BATCH_EVENTS = (BATCH_PUBLISHED, BATCH_SETTLED, BATCH_REOPENED, BATCH_ABORTED, B
 LANE_PARTS = ("queue", "kind", "service")
 LANE_EVENTS = tuple(f"{part}.{happened}" for part in LANE_PARTS for happened in ("paused", "resumed"))
 GROUP_EVENTS = {"ignored": "group.ignored", "resolved": "group.resolved", "open": "group.reopened"}
+ALERT_FIRED, ALERT_RESOLVED = "alert.fired", "alert.resolved"
+ALERT_EVENTS = (ALERT_FIRED, ALERT_RESOLVED)
 INTAKE_EVENTS = ("intake.paused", "intake.resumed")
 EVENT_TYPES = (
     *JOB_EVENTS,
@@ -148,6 +150,7 @@ EVENT_TYPES = (
     *LANE_EVENTS,
     *INTAKE_EVENTS,
     *GROUP_EVENTS.values(),
+    *ALERT_EVENTS,
 )
 
 

@@ -20,6 +20,7 @@ from mulligan.failure.redact import password_of
 from mulligan.lifecycle import FINAL
 from mulligan.notify.smtp_server import ALLOWED as SMTP_ALLOWED
 from mulligan.notify.smtp_server import SmtpServer, parse_smtp_url
+from mulligan.records.exposition import PREFIX_ALLOWED, is_prefix
 from mulligan.records.rate import Rate, parse_rate
 from mulligan.records.retention import Keep
 from mulligan.records.statistics import SPANS
@@ -88,6 +89,9 @@ class Settings:
     duty_notify_limit: int = 500
     duty_digest_interval: timedelta = timedelta(seconds=5)
     duty_digest_limit: int = 100
+    duty_alert_interval: timedelta = timedelta(seconds=15)
+    # A run is one evaluation, whatever the limit.
+    duty_alert_limit: int = 1
     duty_prune_interval: timedelta = timedelta(seconds=10)
     duty_prune_limit: int = 500
     retention_succeeded: timedelta | None = timedelta(days=7)
@@ -109,6 +113,9 @@ class Settings:
     public_url: str | None = None
     webhook_ports: tuple[int, ...] = (443,)
     webhook_allowed_networks: tuple[Network, ...] = ()
+    # What the names of metrics begin with, and from where they may be asked for without a key.
+    metrics_prefix: str = "mulligan_"
+    metrics_networks: tuple[str, ...] = ()
     # Since a failure group was last seen.
     retention_groups: timedelta | None = timedelta(days=90)
     retention_statistics_minutes: timedelta | None = timedelta(days=2)
@@ -239,6 +246,16 @@ def _networks() -> Reader:
     return read, f"addresses and networks separated by commas, such as '10.0.0.7, 10.1.0.0/16', or {NONE!r}"
 
 
+def _prefix() -> Reader:
+    def read(text: str) -> str:
+        given = text.strip()
+        if not is_prefix(given):
+            raise ValueError
+        return "" if given.lower() == NONE else given
+
+    return read, f"{PREFIX_ALLOWED}, or {NONE!r}"
+
+
 def _network(text: str) -> Any:
     found = ip_network(text)
     return found.network_address if found.num_addresses == 1 else found
@@ -298,6 +315,8 @@ READERS: dict[str, Reader] = {
     "duty_redrive_limit": _number(1, 1_000),
     "duty_project_interval_sec": _duration("s", "0.1s", "1d"),
     "duty_project_limit": _number(1, 10_000),
+    "duty_alert_interval_sec": _duration("s", "100ms", "1h"),
+    "duty_alert_limit": _number(1, 1),
     "duty_prune_interval_sec": _duration("s", "1s", "1d"),
     "duty_prune_limit": _number(1, 10_000),
     # At least an hour: a client that repeats an enqueue must find its job, not store it again.
@@ -317,6 +336,8 @@ READERS: dict[str, Reader] = {
         _list(parse_network),
         "networks, such as '10.1.0.0/16,fd00::/8': private addresses that webhooks may reach",
     ),
+    "metrics_prefix": _prefix(),
+    "metrics_networks": _networks(),
     "retention_groups": _age("1d", "3650d"),
     "retention_statistics_minutes": _age("1h", "3650d"),
     "retention_statistics_hours": _age("1d", "3650d"),

@@ -36,13 +36,13 @@ def test_every_duty_is_listed_even_before_the_first_worker(invoke: Invoke, works
     works.migrate()
     shown = invoke("duties", *HERE).stdout
     names = ["reclaim", "retry", "promote", "expire", "schedule", "redrive", "probe"]
-    names += ["project", "notify", "digest", "prune"]
-    assert [line.split()[0] for line in shown.splitlines()[1:12]] == names
+    names += ["project", "notify", "digest", "alert", "prune"]
+    assert [line.split()[0] for line in shown.splitlines()[1:13]] == names
     assert "never" in shown
     assert "No worker runs them now. Start one with: mulligan worker MODULE:APP" in shown
     duties = read_json(invoke("duties", "--json", *HERE))["duties"]
     aliases = "STUCK_JOBS FAILED_JOBS DELAYED_JOBS EXPIRED_JOBS SCHEDULED_JOBS REDRIVES SERVICE_PROBES PROJECTIONS "
-    aliases += "NOTIFICATIONS DIGESTS OLD_JOBS"
+    aliases += "NOTIFICATIONS DIGESTS ALERTS OLD_JOBS"
     assert [duty["alias"] for duty in duties] == aliases.split()
     assert {(duty["last"], duty["next"], duty["paused"], duty["workers"]) for duty in duties} == {(None, None, None, 0)}
 

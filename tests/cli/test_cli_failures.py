@@ -33,7 +33,7 @@ def test_groups_are_listed_and_shown(invoke: Invoke, read_json: ReadJson, works:
     group = fail(works, 2)
     heading, line = invoke("failures", *HERE).stdout.splitlines()
     assert heading.split()[:4] == ["Group", "State", "Impact", "Failures"]
-    assert line.split()[:2] == [group, "open"]
+    assert line.split()[:3] == [group, "open,", "new"]
     assert line.endswith("the disk # is full")
     found = read_json(invoke("failures", "show", group, "--json", *HERE))
     assert (found["failures"], found["failed"], found["top_owners"][0]["name"]) == (2, 2, "acme")

@@ -53,7 +53,9 @@ def claimed(app: App, number: int) -> list[Lease]:
 def test_each_limit_is_listed_with_its_slots(invoke: Invoke, limited: App) -> None:
     said = invoke("limits", *HERE)
     assert said.exit_code == 0
-    assert [line.split() for line in said.stdout.splitlines()] == [
+    *lines, budget = said.stdout.splitlines()
+    assert budget == "Retries of owner 'acme': today 1 of 10, this month 1, cost this month 40 of 2,000."
+    assert [line.split() for line in lines] == [
         ["Limit", "Name", "Taken", "Of"],
         ["kind", "convert", "2", "2"],
         ["owner", "acme", "2", "3"],
@@ -79,13 +81,12 @@ def test_an_owner_without_its_own_limit_has_the_default_slots(
 
 def test_limits_are_printed_as_json(invoke: Invoke, limited: App, read_json: ReadJson) -> None:
     found = read_json(invoke("limits", "--json", *HERE))
-    assert found == {
-        "limits": [
-            {"what": "kind", "name": "convert", "most": 2, "taken": 2},
-            {"what": "owner", "name": "acme", "most": 3, "taken": 2},
-            {"what": "queue", "name": "bulk", "most": 1_000, "taken": 0},
-        ]
-    }
+    assert found["limits"] == [
+        {"what": "kind", "name": "convert", "most": 2, "taken": 2},
+        {"what": "owner", "name": "acme", "most": 3, "taken": 2},
+        {"what": "queue", "name": "bulk", "most": 1_000, "taken": 0},
+    ]
+    assert [(budget["owner"], budget["today"]) for budget in found["budgets"]] == [("acme", 1)]
     spending = read_json(invoke("limits", "--owner", "acme", "--json", *HERE))["spending"]
     assert (spending["owner"], spending["today"], spending["this_month"]) == ("acme", 1, 1)
     assert (spending["cost_this_month"], spending["budget"]["per_day"]) == (40, 10)
@@ -93,7 +94,7 @@ def test_limits_are_printed_as_json(invoke: Invoke, limited: App, read_json: Rea
 
 def test_without_limits_it_says_where_they_come_from(invoke: Invoke, read_json: ReadJson) -> None:
     assert invoke("limits", *HERE).stdout == "No limits. Workers store the limits of their app when they claim jobs.\n"
-    assert read_json(invoke("limits", "--json", *HERE)) == {"limits": []}
+    assert read_json(invoke("limits", "--json", *HERE)) == {"limits": [], "budgets": []}
     assert read_json(invoke("limits", "--owner", "acme", "--json", *HERE)) == {"limits": [], "spending": None}
     said = invoke("limits", "--owner", "acme", *HERE)
     assert (said.exit_code, said.stdout.splitlines()[-1]) == (0, "Owner 'acme' has no retry budget.")
@@ -113,6 +114,16 @@ def test_no_name_can_control_the_terminal(invoke: Invoke, app: App) -> None:
     claimed(app, 1)
     assert "\x1b" not in invoke("limits", *HERE).stdout
     assert "\x1b" not in invoke("limits", "--owner", "bad\x1b[2J", *HERE).stdout
+
+
+def test_each_queue_is_listed_with_its_ready_jobs(invoke: Invoke, limited: App, read_json: ReadJson) -> None:
+    limited.pause("1h", queue="default", actor="ann", reason="maintenance")
+    found = {queue["name"]: queue for queue in read_json(invoke("queues", "--json", *HERE))["queues"]}
+    assert (found["default"]["running"], found["default"]["paused"]["actor"]) == (2, "ann")
+    headings, *lines = invoke("queues", *HERE).stdout.splitlines()
+    assert headings.split() == ["Queue", "Ready", "Oldest", "Running", "Workers", "State"]
+    (line,) = [line for line in lines if line.startswith("default")]
+    assert line.split()[:4] == ["default", "0", "2", "0"] and 'by ann because "maintenance"' in line
 
 
 @pytest.mark.parametrize("words", [("--owner",), ("--queue", "bulk"), ("bulk",)])

@@ -55,6 +55,20 @@ def test_services_are_listed_with_their_states(invoke: Invoke, app: App, read_js
     assert (ledger["is_known"], ledger["state"], ledger["paused"]) == (False, "closed", None)
 
 
+def test_the_history_of_a_service_says_what_opened_it(invoke: Invoke, app: App, read_json: ReadJson) -> None:
+    open_by_calls(app)
+    assert invoke("services", "close", "gateway", "--reason", "mended", *THERE).exit_code == 0
+    headings, forced, opened = invoke("history", "--service", "gateway", *THERE).stdout.splitlines()
+    assert headings.split() == ["At", "Event", "About"]
+    assert "service.forced" in forced and "mended" in forced
+    assert "service.opened" in opened and opened.endswith("10 of its last 10 calls failed")
+    (newest,) = read_json(invoke("history", "--service", "gateway", "--limit", "1", "--json", *THERE))["events"]
+    assert (newest["type"], newest["data"]["to"]) == ("service.forced", "closed")
+    assert invoke("history", "--service", "ledger", *THERE).stdout.startswith("Nothing happened to it")
+    assert invoke("history", "--service", "legder", *THERE).exit_code == 4
+    assert "one of service= and batch=" in invoke("history", *THERE).stderr
+
+
 def test_an_empty_list_of_services_says_how_to_declare_one(invoke: Invoke) -> None:
     assert invoke("services", *HERE).stdout.startswith("No services. A task names its service")
 

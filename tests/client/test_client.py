@@ -27,6 +27,7 @@ from mulligan.errors import (
     RedriveNotFound,
     RequestMismatch,
     ServerError,
+    UnknownCheck,
     UnknownQueue,
     UnknownService,
 )
@@ -61,6 +62,27 @@ def proxy(server: WebServer) -> Iterator[CuttingProxy]:
     proxy = CuttingProxy(server.port)
     yield proxy
     proxy.close()
+
+
+def test_metrics_of_the_server(client: Client, shop: App) -> None:
+    assert {metric.name for metric in client.read_metrics()} == {metric.name for metric in shop.read_metrics()}
+    assert "\n# TYPE mulligan_jobs_active gauge\n" in client.metrics()
+    assert "\n# TYPE jobs_active gauge\n" in client.metrics(prefix="")
+    with pytest.raises(BadArgument):
+        client.metrics(prefix="a b")
+
+
+def test_alerts_are_read_set_and_silenced(client: Client) -> None:
+    board = client.alerts()
+    assert board.is_stale
+    assert "workers.alive" in [alert.check for alert in board.alerts]
+    rule = client.set_alert("jobs.depth", threshold=5_000, after="10m", reason="large imports")
+    assert (rule.threshold, rule.after.total_seconds(), rule.is_edited) == (5_000, 600, True)
+    assert client.silence_alert("jobs.depth", "1h").silenced_until is not None
+    assert not client.unsilence_alert("jobs.depth").is_silenced
+    assert not client.set_alert("jobs.depth").is_edited
+    with pytest.raises(UnknownCheck, match=r"did you mean 'jobs\.depth'"):
+        client.silence_alert("jobs.dept")
 
 
 def test_records_are_those_of_the_app(client: Client, shop: App) -> None:
@@ -102,6 +124,10 @@ def test_batches_have_their_verbs(client: Client, shop: App) -> None:
     retried = client.retry_batch(batch.id, cancelled=True)
     assert retried.jobs == (member.id,) and retried.batch.refresh().state == "processing"
     client.cancel_batch(batch.id)
+    told = client.history(batch=batch.id)
+    assert told == shop.history(batch=batch.id) and told[-1].type == "batch.published"
+    with pytest.raises(BatchNotFound):
+        client.history(batch="none")
 
 
 def test_jobs_are_exported_purged_and_taken_from_their_workers(client: Client, shop: App, url: str) -> None:

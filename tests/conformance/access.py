@@ -10,6 +10,7 @@ from conformance.bench import DAY, HOUR, INSTANT, MINUTE, Bench, at_once
 from mulligan.errors import KeyExists, KeyNotFound, SetupRefused
 from mulligan.records.admission import NewAuditEntry
 from mulligan.records.key import Key, NewKey, Scope
+from mulligan.records.web_session import IDLE_FOR, LASTS
 from mulligan.store.requests import answer_format, to_once
 
 READ = (Scope.JOBS_READ,)
@@ -153,6 +154,77 @@ class AccessRules(Bench):
         assert self.store.prune_access(audited_before=None, limit=9) == 0
         self.advance(MINUTE + INSTANT)
         assert self.store.prune_access(audited_before=None, limit=9) == 1
+
+    # Sessions of the dashboard
+
+    def test_a_session_has_the_key_that_signed_in(self) -> None:
+        self._api_key("k1", owner="acme")
+        self.store.begin_web_session("hash", "k1")
+        found = self.store.web_session("hash")
+        assert found is not None and found.is_usable
+        assert (found.stored.key.id, found.stored.key.owner, found.begun_at) == ("k1", "acme", self.now)
+        assert self.store.web_session("other") is None
+
+    def test_a_session_without_use_ends(self) -> None:
+        self._session()
+        self.advance(IDLE_FOR - INSTANT)
+        assert self._is_signed_in()
+        self.store.note_web_session("hash")
+        self.advance(IDLE_FOR - INSTANT)
+        assert self._is_signed_in()
+        self.advance(INSTANT)
+        assert not self._is_signed_in()
+
+    def test_a_session_ends_after_its_time_whatever_its_use(self) -> None:
+        self._session()
+        for _ in range(LASTS // TEN_MINUTES - 1):
+            self.advance(TEN_MINUTES)
+            self.store.note_web_session("hash")
+        assert self._is_signed_in()
+        self.advance(TEN_MINUTES)
+        assert not self._is_signed_in()
+
+    def test_a_session_ends_with_its_key(self) -> None:
+        self._session()
+        self.store.revoke_api_key("k1")
+        assert not self._is_signed_in()
+
+    def test_a_session_that_was_ended_is_gone_and_its_end_is_in_the_audit_once(self) -> None:
+        self._session()
+        for _ in range(2):
+            entry = NewAuditEntry(id=self.ids(), actor="ann", action="sign out")
+            self.store.end_web_session("hash", audit=[entry])
+        assert self.store.web_session("hash") is None
+        assert [entry.action for entry in self.store.audit()] == ["sign out"]
+
+    def test_a_link_signs_in_once_and_in_time(self) -> None:
+        for digest in ("one", "two"):
+            self.store.offer_sign_in(digest, "k1", duration=TEN_MINUTES)
+        assert [self.store.take_sign_in("one") for _ in range(2)] == ["k1", None]
+        assert self.store.take_sign_in("unknown") is None
+        self.advance(TEN_MINUTES)
+        assert self.store.take_sign_in("two") is None
+
+    def test_of_two_callers_with_one_link_one_signs_in(self) -> None:
+        self.store.offer_sign_in("one", "k1", duration=TEN_MINUTES)
+        answers = at_once([partial(self.store.take_sign_in, "one")] * 2)
+        assert sorted(answers, key=str) == [None, "k1"]
+
+    def test_sessions_and_links_that_are_over_are_pruned(self) -> None:
+        self._session()
+        self.store.offer_sign_in("one", "k1", duration=TEN_MINUTES)
+        assert self.store.prune_access(audited_before=None, limit=9) == 0
+        self.advance(IDLE_FOR + INSTANT)
+        assert self.store.prune_access(audited_before=None, limit=9) == 2
+        assert self.store.web_session("hash") is None
+
+    def _session(self) -> None:
+        self._api_key("k1")
+        self.store.begin_web_session("hash", "k1")
+
+    def _is_signed_in(self) -> bool:
+        found = self.store.web_session("hash")
+        return found is not None and found.is_usable
 
     def _new_api_key(self, key_id: str, **fields: Any) -> NewKey:
         given = {"owner": None, "name": "a key", "scopes": READ, "last_four": "abcd", "created_by": "ann"}

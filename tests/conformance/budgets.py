@@ -13,6 +13,7 @@ from mulligan.lifecycle import Move, State
 from mulligan.records.batch import BatchState, NewBatch
 from mulligan.records.job import FollowUp, Job, JobFilter
 from mulligan.records.limit import LimitBook, RetryBudget
+from mulligan.store import budgets
 from mulligan.store.messages import Outcome
 from mulligan.store.store import Store
 
@@ -82,6 +83,39 @@ class BudgetRules(Bench):
         found = self.store.spending(OWNER)
         assert found is not None
         assert (found.today, found.this_month, found.cost_this_month) == (2, 2, 80)
+
+    def test_however_many_wait_each_learns_until_when(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Found by day 19407999: those behind the first hundred stayed due."""
+        monkeypatch.setattr(budgets, "EACH", 5)
+        self.budget(per_day=1)
+        for _ in range(2):
+            self.retried(12)
+            for _ in range(8):
+                self.run()
+            left = self.store.jobs(JobFilter(state="waiting"), limit=100).jobs
+            assert {(job.waiting_for, job.due_at) for job in left} == {("budget", self.tomorrow())}
+            self.advance(DAY)
+
+    def test_a_retry_that_costs_less_is_found_behind_many_that_cost_too_much(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(budgets, "EACH", 5)
+        self.budget(cost_per_month=100)
+        self.retried(12, priority=HIGH, cost=200)
+        self.retried(2, priority=HIGH, cost=60)
+        assert sum(self.run() for _ in range(3)) == 1
+
+    def test_the_first_come_first_though_many_waited(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A walk through those that wait does not go on where it was when there is budget again."""
+        monkeypatch.setattr(budgets, "EACH", 5)
+        self.budget(per_day=0)
+        jobs = [self.retried(priority=HIGH)[0] for _ in range(20)]
+        for _ in range(3):
+            assert self.run() == 0
+        self.budget(per_day=7)
+        assert self.run() == 7
+        over = [number for number, job in enumerate(jobs) if self.job(job.id).state is State.SUCCEEDED]
+        assert over == list(range(7))
 
     def test_first_tries_and_manual_moves_are_free(self) -> None:
         self.budget(per_day=0)
@@ -254,6 +288,17 @@ class BudgetRules(Bench):
             assert found is not None
             assert (found.today, found.budget.per_day) == (0, 2)
         assert twin.spending(OWNER) is None
+
+    def test_owners_with_a_budget_of_their_own_are_listed_with_what_they_spent(self) -> None:
+        self._has_budgets = True
+        book = LimitBook(budgets={OWNER: RetryBudget(per_day=5), "*": RetryBudget(per_day=9)})
+        self.store.limit_by(lambda: book)
+        self.retried(1, owner="other")
+        assert self.run() == 1
+        self.retried(2, priority=HIGH)
+        assert self.run() == 2
+        found = {spent.owner: (spent.today, spent.budget.per_day) for spent in self.store.budgets()}
+        assert found == {OWNER: (2, 5)}
 
     def test_what_was_spent_long_ago_is_forgotten(self) -> None:
         self.budget(per_day=5)

@@ -299,7 +299,7 @@ class Model:
         assert job.lease_until is not None and job.last_attempt_at is not None
         if outcome.stuck_after is not None:
             return job.last_attempt_at + max(job.asked.timeout or timedelta(0), outcome.stuck_after) < now
-        return outcome.reclaimed_by is None or job.lease_until < now
+        return outcome.reclaimed_by is None or job.lease_until == outcome.lease.until < now
 
     def _not_settled(self, job: ModelJob, outcome: Outcome) -> Settled:
         attempt = outcome.lease.fence.attempt

@@ -15,7 +15,7 @@ from mulligan.projections.fold import fold
 from mulligan.records.event import Event
 from mulligan.records.failure_group import FailureGroup, GroupDecision, GroupState
 from mulligan.records.job import JobFilter
-from mulligan.records.statistics import MOST_ROWS, SPANS, Statistic
+from mulligan.records.statistics import MOST_ROWS, SPANS, Statistic, judge_retries
 from mulligan.store.store import Store
 
 COUNTED = ("enqueued", "started", "succeeded", "retried", "failed", "snoozed", "parked", "released", "cancelled")
@@ -123,6 +123,35 @@ class ProjectionRules(Bench):
         (row,) = [row for row in self._rows("minute") if row.outcome == "recovered"]
         assert (row.code, row.attempt, row.seconds) == ("OFF", 2, 2.0)
 
+    def test_retries_have_not_helped_only_once_their_job_has_failed(self) -> None:
+        lease = self.leased()
+        self.settle(lease, Retry(SECOND, verdict("OFF", group="off"), {}))
+        self._fold()
+        assert self._never_helped() == {}, "its retry is pending"
+        self.advance(2 * SECOND)
+        (again,) = self.claim()
+        self.settle(again, Fail(verdict("BROKEN", group="broken"), {}))
+        self._fold()
+        assert self._never_helped() == {"OFF": 1}, "and BROKEN was not retried"
+        (row,) = [row for row in self._rows("minute") if row.outcome == "unrecovered"]
+        assert (row.code, row.attempt, row.number, row.seconds) == ("OFF", 2, 1, 2.0)
+
+    @pytest.mark.parametrize("limit", [1, 1_000])
+    def test_a_job_that_fails_again_after_a_manual_retry_has_failed_twice(self, limit: int) -> None:
+        lease = self.leased()
+        self.settle(lease, Retry(SECOND, verdict("OFF", group="off"), {}))
+        for _ in range(2):
+            self.advance(2 * SECOND)
+            (again,) = self.claim()
+            self.settle(again, Fail(verdict("OFF", group="off"), {}))
+            self.move(Move.MANUAL_RETRY, lease.fence.id)
+        self._fold(limit=limit)
+        assert self._never_helped() == {"OFF": 2}
+        (again,) = self.claim()
+        self.settle(again, Succeed("1"))
+        self._fold()
+        assert self._never_helped() == {}
+
     def test_a_job_that_a_person_retried_has_not_failed_any_longer(self) -> None:
         lease = self.leased()
         self.settle(lease, failing())
@@ -178,6 +207,55 @@ class ProjectionRules(Bench):
         found, following = self.store.groups(limit=2, skip=2)
         assert ([group.id for group in found], following) == (["old"], None)
         assert [group.id for group in self._groups(code="SMALL")] == ["small"]
+
+    def test_groups_are_ordered_by_their_impact_at_any_time(self) -> None:
+        draw = random.Random(5)
+        for number in range(12):
+            for _ in range(draw.randrange(1, 9)):
+                self.advance(timedelta(hours=draw.randrange(30)))
+                self.settle(self.leased(owner=draw.choice("abcdefgh")), Fail(verdict("X", group=f"g{number}"), {}))
+        self._fold(limit=7)
+        for owner in (None, "a"):
+            impacts = [group.impact for group in self._groups(owner=owner)]
+            assert impacts == sorted(impacts, reverse=True)
+        later = [group.id for group in self._groups()]
+        self.advance(30 * DAY)
+        assert [group.id for group in self._groups()] == later
+
+    def test_groups_are_counted_by_state(self) -> None:
+        for name in ("one", "two", "three", "four"):
+            code = "OFF" if name == "one" else "ON"
+            self.settle(self.leased(owner="acme"), Fail(verdict(code, group=name), {}))
+        self._fold()
+        assert self.store.count_groups() == {"open": 4}
+        self._decide("one", GroupState.IGNORED, until=HOUR)
+        self._decide("two", GroupState.RESOLVED)
+        self._decide("three", GroupState.IGNORED, growth=2)
+        counts = {"open": 1, "ignored": 2, "resolved": 1}
+        assert self.store.count_groups() == self.store.count_groups(owner="acme") == counts
+        assert self.store.count_groups(owner="other") == {"open": 0}
+        assert self.store.count_groups(code="OFF", kind="send") == {"open": 0, "ignored": 1}
+        self.advance(HOUR)
+        assert self.store.count_groups() == {"open": 2, "ignored": 1, "resolved": 1}
+        assert {group.id for group in self._groups(states=[GroupState.OPEN])} == {"one", "four"}
+
+    @pytest.mark.parametrize("step", [MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY])
+    def test_a_trend_is_what_the_statistics_say(self, step: timedelta) -> None:
+        for seed in range(3):
+            self._live(random.Random(seed), steps=40)
+            self.advance(3 * HOUR)
+        self._fold()
+        expected: dict[Any, Counter[str]] = defaultdict(Counter)
+        for row in self._rows("minute"):
+            if row.outcome in ("retried", "failed", "recovered") and row.owner == "acme":
+                at = row.at - timedelta(seconds=row.at.timestamp() % step.total_seconds())
+                expected[at][row.outcome] += row.number
+        found = self.store.failure_points(step, since=self.now - LONG_AGO, until=self.now + LATER, owner="acme")
+        assert {point.at: (point.retried, point.failed, point.recovered) for point in found} == {
+            at: (numbers["retried"], numbers["failed"], numbers["recovered"]) for at, numbers in expected.items()
+        }
+        assert [point.at for point in found] == sorted(expected)
+        assert self.store.failure_points(step, since=self.now - DAY, until=self.now, code="none") == []
 
     # What people decide
 
@@ -307,12 +385,16 @@ class ProjectionRules(Bench):
         since, until = self.now - LONG_AGO, self.now + LATER
         return self.store.statistics(SPANS[span], since=since, until=until, limit=100_000)
 
+    def _never_helped(self) -> dict[str, int]:
+        """How many jobs, by code."""
+        return {result.code: result.unrecovered for result in judge_retries(self._rows("day")).never_helped}
+
     def _counted(self) -> dict[str, dict[tuple[Any, ...], tuple[int, int]]]:
         return {
             span: {
                 (row.at, row.kind, row.owner, row.service, row.outcome, row.code, row.attempt): (row.number, row.cost)
                 for row in self._rows(span)
-                if row.outcome != "recovered"
+                if row.outcome not in ("recovered", "unrecovered")
             }
             for span in SPANS
         }

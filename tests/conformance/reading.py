@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conformance.bench import DAY, HOUR, MINUTE, SECOND, WORKER, Bench, at_once, failing, retrying, verdict
+from conformance.bench import DAY, HOUR, KIND, MINUTE, SECOND, WORKER, Bench, at_once, failing, retrying, verdict
 from mulligan.errors import JobNotFound
 from mulligan.failure.decision import Postpone, Release, Succeed
 from mulligan.failure.verdict import Ledger
@@ -296,6 +296,28 @@ class ReadingRules(Bench):
     def test_the_place_in_the_queue_is_counted_up_to_a_limit(self) -> None:
         jobs = self.store.enqueue([self.new(kind=("a", "b")[n % 2]) for n in range(6)])
         assert [self.store.position(job.id, limit=3) for job in jobs] == [1, 2, 3, 3, 3, 3]
+
+    def test_queues_count_their_ready_and_running_jobs_by_kind(self) -> None:
+        oldest = self.enqueue(queue="bulk", service="gateway")
+        self.advance(HOUR)
+        self.enqueue(queue="bulk", service="other")
+        self.enqueue("b", queue="bulk")
+        self.enqueue(delay=DAY)
+        self.leased("c")
+        found = {(load.queue, load.kind): load for load in self.store.queue_loads(most=1_000)}
+        assert {lane: (load.ready, load.running, load.at_least) for lane, load in found.items()} == {
+            ("bulk", KIND): (2, 0, False),
+            ("bulk", "b"): (1, 0, False),
+            ("default", "c"): (0, 1, False),
+        }
+        assert found["bulk", KIND].since == oldest.queued_at
+        assert found["default", "c"].since is None
+
+    def test_queues_count_up_to_a_limit(self) -> None:
+        self.store.enqueue([self.new() for _ in range(120)])
+        self.enqueue("b")
+        found = {load.kind: load for load in self.store.queue_loads(most=1)}
+        assert (found[KIND].ready, found[KIND].at_least, found["b"].at_least) == (100, True, False)
 
     def test_jobs_that_no_worker_would_claim_are_not_before_others(self) -> None:
         paused = [self.enqueue(kind="b"), self.enqueue(queue="bulk"), self.enqueue(service="gateway")]

@@ -68,6 +68,26 @@ class ReclaimRules(Bench):
         assert (job.state, job.losses, job.lease_until) == (State.RUNNING, 0, self.now + MINUTE)
         assert self.settle(lease, Succeed("1")) is Settled.ACCEPTED
 
+    def test_a_beat_between_looking_and_taking_wins_though_the_clock_stepped_beyond_it(self) -> None:
+        """The reclaimer is stopped after its look: what it saw expired is extended, then the store's clock steps."""
+        lease = self.leased()
+        self.advance(HOUR)
+        (seen,) = self.store.overdue(besides=RECLAIMER, limit=10)
+        self.beat(lease.fence)
+        self.advance(HOUR)
+        assert self.settle(seen, BACK, by=RECLAIMER) is Settled.REFUSED
+        assert self.beat(lease.fence).lost == []
+        assert self.settle(lease, Succeed("1")) is Settled.ACCEPTED
+
+    def test_a_lease_that_expires_again_is_taken_by_another_look(self) -> None:
+        lease = self.leased()
+        self.advance(HOUR)
+        self.beat(lease.fence)
+        self.advance(HOUR)
+        (seen,) = self.store.overdue(besides=RECLAIMER, limit=10)
+        assert self.settle(lease, BACK, by=RECLAIMER) is Settled.REFUSED, "not what is in the store"
+        assert self.settle(seen, BACK, by=RECLAIMER) is Settled.ACCEPTED
+
     def test_a_settle_between_looking_and_taking_wins(self) -> None:
         lease = self.leased()
         self.advance(HOUR)

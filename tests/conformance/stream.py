@@ -19,6 +19,7 @@ from mulligan.records.event import Cursor, Event, EventFilter, EventPage
 from mulligan.records.job import NewJob, ReportedCall
 from mulligan.records.pause import PauseRequest
 from mulligan.records.schedule import Definition, ScheduleChange, ScheduleNote, ScheduleRecord
+from mulligan.service.records import ServiceRequest
 from mulligan.store import events
 from mulligan.store.messages import Outcome, ReportedProgress
 
@@ -128,6 +129,40 @@ class StreamRules(Bench):
         status = number if isinstance(number, int) else None
         self.store.settle([Outcome(lease, decision, calls=(ReportedCall("gateway", True, status, number),))])
         assert self.events(lease.fence.id)[-1].data["calls"] == [{"service": "gateway", "ok": True}]
+
+    # The history of a batch or a service itself
+
+    def test_the_history_of_a_service_is_its_own_and_the_newest_comes_first(self) -> None:
+        gateway, lookalike = 'gate\'way "1"', "gateway"
+        for number, name in enumerate((gateway, lookalike, gateway)):
+            to = ("open", "open", "closed")[number]
+            self.store.force(ServiceRequest(id=self.ids(), name=name, to=to, reason='"service":"gateway"'))
+        self.store.pause(PauseRequest(id=self.ids(), what="service", name=gateway))
+        self.store.pause(PauseRequest(id=self.ids(), what="queue", name=gateway))
+        self.enqueue(service=gateway)
+        told = [event.type for event in self.store.history(service=gateway, limit=10)]
+        assert told == ["service.paused", "service.forced", "service.forced"]
+        (last,) = self.store.history(service=lookalike, limit=10)
+        assert (last.service, last.data["to"]) == (lookalike, "open")
+        assert [event.type for event in self.store.history(service=gateway, limit=1)] == ["service.paused"]
+
+    def test_the_history_of_a_batch_has_no_members_and_is_that_of_its_owner(self) -> None:
+        batch, other = self._batch(owner="acme"), self._batch(owner="acme")
+        self.enqueue(owner="acme", batch=batch)
+        for each in (batch, other):
+            self.store.publish(each)
+        told = self.store.history(batch=batch, limit=10)
+        assert [(event.type, event.batch) for event in told] == [("batch.published", batch)]
+        assert self.store.history(batch=batch, owner="acme", limit=10) == told
+        assert self.store.history(batch=batch, owner="other", limit=10) == []
+
+    def test_a_history_looks_at_a_bounded_number_of_events(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(events, "SCAN", 3)
+        self.store.force(ServiceRequest(id=self.ids(), name="gateway", to="open"))
+        for number in range(3):
+            assert len(self.store.history(service="gateway", limit=10)) == 1, number
+            self.store.pause(PauseRequest(id=self.ids(), what="queue", name=f"q{number}"))
+        assert self.store.history(service="gateway", limit=10) == []
 
     # Filters and pages
 

@@ -1,6 +1,8 @@
 """Stuck: an attempt that runs beyond its limit is taken from a worker that still holds it, by the settle itself."""
 
 from datetime import timedelta
+from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,15 +19,37 @@ from conformance.bench import (
     failing,
     retrying,
 )
+from mulligan.console.stuck import StuckJobs
+from mulligan.duties.reclaim import STUCK_SECONDS, Reclaim
 from mulligan.errors import IllegalMove, JobNotFound, StillRunning
 from mulligan.failure.decision import Decision, Succeed
+from mulligan.failure.error_codes import Catalogue
+from mulligan.failure.policy import RetryPolicy
+from mulligan.judge import Judge
 from mulligan.lifecycle import REFUSED, Move, State
 from mulligan.records.job import Lease
 from mulligan.store.messages import Outcome, Settled
 from mulligan.store.store import Store
+from mulligan.task.registry import Registry
+from mulligan.testing.virtual import VirtualClock
 
 LIMIT = 30 * MINUTE
 LATE = retrying(MINUTE, "TIMEOUT")
+RECLAIMER = "the-reclaimer"
+
+
+class Stepping(VirtualClock):
+    """The clock of a process. When it is read, the clock of the store steps."""
+
+    def __init__(self, theirs: VirtualClock, by: timedelta, ours: VirtualClock) -> None:
+        super().__init__()
+        self._theirs = theirs
+        self._by = by
+        self._ours = ours
+
+    def monotonic(self) -> float:
+        self._theirs.advance(self._by)
+        return self._ours.monotonic()
 
 
 class StuckRules(Bench):
@@ -230,6 +254,41 @@ class StuckRules(Bench):
         with pytest.raises(JobNotFound):
             self.move(Move.MANUAL_RETRY, lease.fence.id, owner="other", first=self._outcome(lease, LATE))
         assert self.job(lease.fence.id).state is State.RUNNING
+
+    # The duty of a worker
+
+    def test_a_reclaimer_takes_a_stuck_job(self) -> None:
+        lease = self._kept(LIMIT)
+        assert self._pass_of_reclaimer(step=timedelta(0)) == 1
+        assert self.job(lease.fence.id).last_code == "TIMEOUT"
+
+    def test_a_clock_that_steps_while_a_reclaimer_is_stopped_makes_no_job_stuck(self) -> None:
+        """It is stopped between its look at the store's clock and its look for stuck jobs."""
+        lease = self._kept(MINUTE)
+        assert self._pass_of_reclaimer(step=LIMIT) == 0
+        assert self.beat(lease.fence).lost == []
+        assert self.settle(lease, Succeed("1")) is Settled.ACCEPTED
+
+    def _pass_of_reclaimer(self, *, step: timedelta) -> int:
+        """Two passes of a reclaimer that settles stuck jobs. During the second, the store's clock steps."""
+        judge = Judge(Registry(), rules=(), catalogue=Catalogue.default(), default=RetryPolicy(), draw=Random(1).random)
+        jobs, ours = StuckJobs(lambda: self.store, judge, lambda: LIMIT), VirtualClock()
+        reclaim = Reclaim(
+            self.store,
+            judge=judge,
+            clock=ours,
+            incarnation=RECLAIMER,
+            interval=STUCK_SECONDS,
+            beat=1.0,
+            stuck_after=LIMIT,
+            take_stuck=partial(jobs.settle, worker=RECLAIMER),
+        )
+        reclaim.step()
+        for clock in (self.clock, ours):
+            clock.advance(timedelta(seconds=STUCK_SECONDS))
+        # It reads its own clock right after the store's.
+        reclaim.clock = Stepping(self.clock, step, ours)
+        return reclaim.step()
 
     def test_a_worker_that_takes_its_own_attempt_after_another_took_it_is_refused(self) -> None:
         """The event of that settle names the worker too: as the one that lost the attempt."""

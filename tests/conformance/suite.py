@@ -17,6 +17,7 @@ values to set to repeat it.
 
 from conformance.access import AccessRules
 from conformance.admission import AdmissionRules
+from conformance.alerts import AlertStateRules
 from conformance.batches import BatchRules
 from conformance.beat import BeatRules
 from conformance.budgets import BudgetRules
@@ -50,6 +51,7 @@ from conformance.services import ServiceRules
 from conformance.settle import SettleRules
 from conformance.stream import StreamRules
 from conformance.stuck import StuckRules
+from conformance.totals import TotalRules
 
 __all__ = ["StoreSuite", "machine"]
 
@@ -86,8 +88,10 @@ class StoreSuite(
     ReadingRules,
     StreamRules,
     ProjectionRules,
+    TotalRules,
     AccessRules,
     AdmissionRules,
     NotificationRules,
+    AlertStateRules,
 ):
     """Every rule of a store, in the order of a job's life."""

@@ -29,7 +29,7 @@ VERBS = {
     "Enqueue and wait": "enqueue_many enqueue_many_async batch wait wait_async",
     "Run a worker": "run worker run_until_idle asgi",
     "Look at jobs": "job jobs find_id counts last_failures queue_position blocked_by explain stuck export",
-    "Events": "events last_position stream",
+    "Events": "events history last_position stream",
     "Change jobs": "retry run_now snooze cancel process_stuck reclassify purge release_key expire_result forget_owner",
     "Redrives": "redrive redrives redrive_status cancel_redrive",
     "Batches": "find_batch batches publish_batch retry_batch cancel_batch",
@@ -351,7 +351,7 @@ def aliases() -> str:
 
 POLICIES = (
     *("RetryPolicy", "Fixed", "Steps", "Linear", "Exponential", "Full", "Decorrelated", "Added", "Window"),
-    *("Rule", "ErrorCode", "Failure", "Verdict", "Service", "Queue", "Owner", "Subscription"),
+    *("Rule", "ErrorCode", "Failure", "Verdict", "Service", "Queue", "Owner", "Subscription", "Alert"),
 )
 
 
@@ -378,6 +378,7 @@ def policies() -> Iterator[str]:
     owners = "[Fair queues](../guides/fairness.md); [limits](../guides/limits.md)."
     yield _section(2, "Queues and owners", owners, _all("Queue Owner"))
     yield _section(2, "Subscriptions", "[Notifications](../guides/notifications.md).", _all("Subscription"))
+    yield _section(2, "Alerts", "[Alerts](../guides/alerts.md).", _all("Alert"))
 
 
 def _all(names: str) -> str:

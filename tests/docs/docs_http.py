@@ -48,8 +48,9 @@ def operation_lines(path: str, method: str, operation: dict[str, Any], found: di
     about, _, _ = operation["description"].partition("\n\n")
     yield about + "\n"
     admin = ", admin" if operation.get("x-admin") else ""
-    scopes = [f"`{scope}`" for need in operation["security"] for scope in need["key"]]
-    yield f"- scope: {', '.join(scopes) or 'none, no key is needed'}{admin}"
+    scopes = [f"`{scope}`" for need in operation["security"] for scope in need.get("key", ())]
+    optional = "; see above for requests without a key" if {} in operation["security"] else ""
+    yield f"- scope: {', '.join(scopes) or 'none, no key is needed'}{admin}{optional}"
     parameters = [each for each in operation["parameters"] if each["in"] == "query"]
     if parameters:
         query = (field(each["name"], each["schema"], required=each["required"]) for each in parameters)

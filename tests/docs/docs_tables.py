@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import fields
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from mulligan import logs
@@ -19,6 +19,9 @@ from mulligan.failure.redact import LONGEST_TEXT
 from mulligan.policies import reading
 from mulligan.program import streams
 from mulligan.records import job, rate, redrive
+from mulligan.records.alert_rules import describe_value, find_rules
+from mulligan.records.finding import Check
+from mulligan.records.metric import METRICS
 from mulligan.service.config import MOST_SERVICES, Service
 from mulligan.settings import LARGEST as LARGEST_FILE
 from mulligan.settings import PREFIX, READERS, Settings, field_of
@@ -30,11 +33,12 @@ from mulligan.values import check
 from mulligan.values.duration import LONGEST, describe
 from mulligan.values.size import describe_size
 from mulligan.web.access import idempotency
+from mulligan.web.access.terms import WithoutKey
 from mulligan.web.api import GROUPS
 from mulligan.web.route import collect
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
-PAGES = [*sorted(REFERENCE.glob("*.md")), REFERENCE.parent / "guides" / "keys.md"]
+PAGES = [*sorted(REFERENCE.glob("*.md")), *(REFERENCE.parent / "guides" / name for name in ("alerts.md", "keys.md"))]
 _TABLE = re.compile(r"<!-- table: (\w+) -->\n(.*?)(?=\n\n|\Z)", re.DOTALL)
 
 
@@ -99,6 +103,15 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "log line", f"{describe_size(evidence.MESSAGE_LIMIT)} and a traceback", "head and tail are kept"
 
 
+def metrics() -> Iterable[tuple[object, ...]]:
+    yield "metric", "type", "labels", "meaning"
+    for metric in METRICS:
+        labels = [
+            f"`{label.name}`" + (f" ({', '.join(label.values)})" if label.values else "") for label in metric.labels
+        ]
+        yield f"`{metric.name}`", str(metric.type), ", ".join(labels), metric.about
+
+
 def log_fields() -> Iterable[tuple[object, ...]]:
     yield "field", "meaning"
     for name, meaning in logs.FIELDS.items():
@@ -110,6 +123,10 @@ def scopes() -> Iterable[tuple[object, ...]]:
     for route in sorted(collect(GROUPS), key=lambda each: each.path):
         path = re.sub(r":[a-z]+}", "}", route.path)
         whose = "an administrator's" if route.is_admin else "any" if route.scope else "no key is needed"
+        if route.without_key is WithoutKey.ANYONE:
+            whose = "no key is needed; an administrator's shows more"
+        if route.without_key is WithoutKey.SCRAPERS:
+            whose += ", or an address in `MULLIGAN_METRICS_NETWORKS`"
         yield f"`{route.method} {path}`", f"`{route.scope}`" if route.scope else "", whose
 
 
@@ -126,13 +143,72 @@ def access_limits() -> Iterable[tuple[object, ...]]:
     yield "token of the first link", describe(SETUP_FOR)
 
 
+# Why a rule has the terms that it has.
+ALERTS = {
+    Check.JOBS_DEPTH: (
+        "queue depth",
+        (
+            "A burst is normal. A worker does thousands of small jobs a second, so 10,000 that stay for 5 minutes mean "
+            "that workers are too few or too slow. Set it to what you can work off in the time that you promise"
+        ),
+    ),
+    Check.JOBS_WAITING: (
+        "age of the oldest ready job",
+        "By then a person has noticed. One minute more leaves out a job that starts just now",
+    ),
+    Check.JOBS_STUCK: ("stuck jobs", "30 minutes, or the timeout of the task, have passed already; one is too many"),
+    Check.JOBS_FAILING: (
+        "failed jobs of a kind",
+        "Wrong input fails some jobs of every kind; one in four is a fault",
+    ),
+    Check.JOBS_RETRIES: (
+        "failed retries of a kind",
+        "Retries that help less than once in ten times are load without use",
+    ),
+    Check.JOBS_CODES: (
+        "spike of an error code",
+        (
+            "Compared with the hour before, so a code that is always frequent is quiet, and a new one is seen after 20 "
+            "failures. After an hour the new rate is the usual one, and the alert ends"
+        ),
+    ),
+    Check.SERVICES_TROUBLED: (
+        "open circuit breaker of a service",
+        (
+            "Short outages need no person: jobs wait, use up no attempts, and go on by themselves. To hear of each, "
+            "subscribe to `service.opened`"
+        ),
+    ),
+    Check.JOBS_UNHANDLED: ("kinds that no worker takes", "A rolling deploy takes a minute or two"),
+    Check.WORKERS_ALIVE: (
+        "no workers",
+        (
+            "Also if nothing waits: the next job would. A worker counts as alive for 60 seconds after its last "
+            "heartbeat, so a restart is no alert"
+        ),
+    ),
+}
+
+
+def alert_rules() -> Iterable[tuple[object, ...]]:
+    yield "check", "what", "level", "threshold", "`after`", "`resolve_after`", "why"
+    rules = find_rules({}, datetime(2026, 1, 1, tzinfo=UTC))
+    for kind, (what, why) in ALERTS.items():
+        rule = rules[kind]
+        threshold = describe_value(rule.threshold, rule.unit)
+        times = describe(rule.after), describe(rule.resolve_after)
+        yield f"`{kind}`", what, rule.level, threshold, *times, why
+
+
 TABLES: dict[str, Callable[[], Iterable[tuple[object, ...]]]] = {
     "catalogue": catalogue,
     "settings": settings,
     "limits": limits,
     "log_fields": log_fields,
     "scopes": scopes,
+    "metrics": metrics,
     "access_limits": access_limits,
+    "alert_rules": alert_rules,
 }
 
 

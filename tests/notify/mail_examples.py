@@ -1,11 +1,8 @@
-"""One mail of each template, for the tests; `python tests/notify/mail_examples.py FOLDER` takes their pictures."""
+"""One mail of each template, for the tests and for `pictures.py`."""
 
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
-from mulligan.notify.content import Content, render
+from mulligan.notify.content import Content
 from mulligan.notify.templates import (
     AlertChange,
     BreakerChange,
@@ -55,20 +52,20 @@ SEVERAL = [
 OPENED = BreakerChange(service="gateway", is_open=True, since=NOON, reason="11 of the last 20 calls failed", held=1_840)
 CLOSED = BreakerChange(service="gateway", is_open=False, since=NOON, lasted=timedelta(minutes=23), held=1_840)
 FIRED = AlertChange(
-    name="queue-age",
+    name="jobs.waiting",
     is_firing=True,
-    summary="the oldest job has waited for 14 minutes",
-    value="14m",
-    threshold="5m",
+    summary="1,204 ready jobs, the oldest ('convert') since 2026-11-18 11:46 UTC",
+    value="15m 12s",
+    threshold="15m",
     since=NOON,
-    remedy="Start more workers, or see with `mulligan doctor` what holds the jobs.",
+    remedy="run more workers, or raise --concurrency; see what they are busy with: mulligan workers",
 )
 OVER = AlertChange(
-    name="queue-age",
+    name="jobs.waiting",
     is_firing=False,
-    summary="the oldest job has waited for 14 minutes",
+    summary="1,204 ready jobs, the oldest ('convert') since 2026-11-18 11:46 UTC",
     value="2s",
-    threshold="5m",
+    threshold="15m",
     since=NOON,
     lasted=timedelta(minutes=31),
 )
@@ -91,32 +88,3 @@ EXAMPLES: dict[str, Content] = {
     "alert-fired": alert_changed(FIRED),
     "alert-over": alert_changed(OVER),
 }
-
-
-SHEET = """<!DOCTYPE html><meta name="color-scheme" content="light dark"><body style="margin:8px">
-{frames}"""
-FRAME = '<iframe src="{name}.html" style="width:{width}px;height:560px;border:1px solid gray;margin:4px"></iframe>'
-
-
-def take_pictures(folder: Path) -> None:
-    """One picture for each width and colour scheme, with all mails."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in EXAMPLES.items():
-        html = render(content, public_url="https://jobs.example.org", name="Ada").html
-        (folder / f"{name}.html").write_text(html, "utf-8")
-    for width, columns in ((700, 2), (390, 4)):
-        sheet = folder / f"sheet-{width}.html"
-        sheet.write_text(SHEET.format(frames="\n".join(FRAME.format(name=name, width=width) for name in EXAMPLES)))
-        rows = -(-len(EXAMPLES) // columns)
-        size = f"{columns * (width + 14) + 20},{rows * 576 + 20}"
-        for scheme, number in (("light", 1), ("dark", 0)):
-            subprocess.run(
-                ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-                 f"--blink-settings=preferredColorScheme={number}", f"--window-size={size}",
-                 f"--screenshot={folder / f'mails-{width}-{scheme}.png'}", sheet.as_uri()],
-                check=True, capture_output=True, timeout=120,
-            )  # fmt: skip
-
-
-if __name__ == "__main__":
-    take_pictures(Path(sys.argv[1]))

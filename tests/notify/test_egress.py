@@ -92,9 +92,12 @@ def test_a_slow_resolver_is_given_up() -> None:
 
 @pytest.fixture(scope="module")
 def played() -> dict[str, Any]:
-    possible = shutil.which("unshare") and shutil.which("ip")
-    if not possible or subprocess.run([*UNSHARE, "true"], capture_output=True).returncode:
-        pytest.skip("no network of its own can be made here")
+    for program, package in (("unshare", "util-linux"), ("ip", "iproute2")):
+        if not shutil.which(program):
+            pytest.skip(f"{program} is not installed: 'apt-get install {package}'")
+    tried = subprocess.run([*UNSHARE, "true"], capture_output=True, text=True)
+    if tried.returncode:
+        pytest.skip(f"a network namespace cannot be made, which needs root or user namespaces: {tried.stderr.strip()}")
     canary = Path(__file__).with_name("canary.py")
     done = subprocess.run([*UNSHARE, sys.executable, str(canary)], capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr.decode()

@@ -1,4 +1,4 @@
-"""The pure function that decides what is told now and what later, for generated events and subscriptions."""
+"""The pure function that decides what is sent now and what later, for generated events and subscriptions."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,7 @@ from mulligan.notify.matching import (
     BUILT_IN_KINDS,
     MAILS_AT_ONCE,
     Message,
-    Told,
+    Notification,
     close_digest,
     keys_of,
     match,
@@ -80,12 +80,12 @@ def test_every_match_is_one_delivery_and_no_other(found: list[Event], chosen: li
         assert subscription.owner in (None, event.owner)
         assert subscription.choice.kind in (None, event.kind)
         assert subscription.choice.of_owner in (None, event.owner)
-    told = [Told(each, each.subscription.to) for each in matches]
-    planned = plan(told, NotifyState(now=NOON), encode=encode)
+    notifications = [Notification(each, each.subscription.to) for each in matches]
+    planned = plan(notifications, NotifyState(now=NOON), encode=encode)
     assert len(planned.deliveries) == len(matches)
     # Each event of each subscription is one row, and a repeated plan makes the same rows.
     assert len({each.id for each in planned.deliveries}) == len(matches)
-    assert plan(told, NotifyState(now=NOON), encode=encode) == planned
+    assert plan(notifications, NotifyState(now=NOON), encode=encode) == planned
     assert {(each.subscription, each.to) for each in planned.digests} == {
         (each.subscription, each.to) for each in planned.deliveries if each.state is DeliveryState.SUPPRESSED
     }
@@ -93,7 +93,7 @@ def test_every_match_is_one_delivery_and_no_other(found: list[Event], chosen: li
         each.to for each in planned.deliveries if each.state is DeliveryState.PENDING and each.channel is Channel.EMAIL
     )
     assert all(number <= MAILS_AT_ONCE for number in at_once.values())
-    keys = keys_of(told)
+    keys = keys_of(notifications)
     assert {each.id for each in planned.incidents} == keys.incidents
 
 
@@ -105,14 +105,14 @@ def test_pages_of_any_size_tell_the_same(found: list[Event], cut: int) -> None:
         id="s", name="s", owner=None, choice=EventChoice(types=("job.failed",)), channel=Channel.EMAIL,
         to="ops@example.org", digest=5 * MINUTE, created_at=NOON,
     )  # fmt: skip
-    told = [Told(each, each.subscription.to) for each in match(found, [subscription], {})]
-    whole = plan(told, NotifyState(now=NOON), encode=encode)
-    first = plan(told[:cut], NotifyState(now=NOON), encode=encode)
+    notifications = [Notification(each, each.subscription.to) for each in match(found, [subscription], {})]
+    whole = plan(notifications, NotifyState(now=NOON), encode=encode)
+    first = plan(notifications[:cut], NotifyState(now=NOON), encode=encode)
     mails = Counter(each.to for each in first.deliveries if each.state is DeliveryState.PENDING)
     incidents: dict[str, Incident] = {each.id: each for each in first.incidents}
     digests: dict[str, DigestPlan] = {each.id: each for each in first.digests}
     state = NotifyState(now=NOON, incidents=incidents, digests=digests, mails={str(to): n for to, n in mails.items()})
-    second = plan(told[cut:], state, encode=encode)
+    second = plan(notifications[cut:], state, encode=encode)
     states = [each.state for each in (*first.deliveries, *second.deliveries)]
     assert states == [each.state for each in whole.deliveries]
     assert incidents | {each.id: each for each in second.incidents} == {each.id: each for each in whole.incidents}

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from mail_examples import EXAMPLES, GROUP, NOON, SEVERAL, failed
 
-from mulligan.notify.content import render
+from mulligan.notify.content import Content, render
 from mulligan.notify.mail import MOST_ATTACHED
 from mulligan.notify.templates import MOST_IN_DIGEST, MOST_LISTED, failure_digest, first_failure, to_csv
 
@@ -37,7 +37,23 @@ def test_text_and_html_say_the_same_without_scripts_or_images(content) -> None: 
     mail = render(content, public_url=URL, name="Ada")
     page = Tags(mail.html)
     used = {tag for tag, _ in page.tags}
-    assert used <= {"html", "head", "meta", "title", "style", "body", "div", "p", "h1", "table", "tr", "td", "a", "br"}
+    assert used <= {
+        "html",
+        "head",
+        "meta",
+        "title",
+        "style",
+        "body",
+        "div",
+        "p",
+        "h1",
+        "table",
+        "tr",
+        "td",
+        "a",
+        "br",
+        "span",
+    }
     links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
     assert links
     assert all(link and link.startswith(f"{URL}/") and link in mail.text for link in links)
@@ -123,3 +139,12 @@ def test_without_a_public_url_there_are_no_links() -> None:
         mail = render(content)
         assert "href" not in mail.html
         assert "Open th" not in mail.text
+
+
+def test_a_time_and_an_option_are_not_broken_into_lines() -> None:
+    lead = "Since 2026-11-18 12:00 UTC: raise --concurrency, e.g. to 20."
+    mail = render(Content(subject="s", headline="h", lead=lead))
+    for unbroken in ("2026-11-18 12:00 UTC", "--concurrency"):
+        assert f'<span style="white-space:nowrap">{unbroken}</span>' in mail.html
+    assert lead in mail.text
+    assert lead in Tags(mail.html).words

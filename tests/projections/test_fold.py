@@ -1,6 +1,8 @@
 """Folding is pure: any cut of the log into pages gives the same, and the documented constants are those of the code."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from math import log2
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from mulligan.projections.fold import fold
 from mulligan.projections.groups import fold_groups
 from mulligan.records import failure_group, statistics
-from mulligan.records.failure_group import HALF_LIFE, GroupRow, decayed, impact_of, merge
+from mulligan.records.failure_group import HALF_LIFE, GroupRow, decayed, impact_of, merge, rank_of
 from mulligan.records.log_entry import Entry, Facts
 from mulligan.records.statistics import BOUNDS, Key, Tally, add_tally, add_to, median, new_tally
 
@@ -111,6 +113,16 @@ def test_the_impact_is_what_the_guide_says() -> None:
     assert failure_group.MOST_NAMES == 20
 
 
+@given(
+    st.lists(st.tuples(st.floats(1, 1e6), st.integers(0, 30 * 24 * 60 * MINUTE), st.integers(0, 500)), min_size=2),
+)
+def test_ranks_order_groups_as_their_impact_does(groups: list[tuple[float, int, int]]) -> None:
+    now = 40 * 24 * 60 * MINUTE
+    ranked = sorted(groups, key=lambda group: rank_of(group[0], group[2], group[1]))
+    impacts = [decayed(heat, now - last) * (1 + log2(max(owners, 1))) for heat, last, owners in ranked]
+    assert all(low <= high * (1 + 1e-9) for low, high in pairwise(impacts))
+
+
 def test_the_bounds_of_the_histograms_are_documented() -> None:
     page = " ".join((DOCS / "reference" / "statistics.md").read_text("utf-8").split())
     assert "0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60 s, 5 and 15 min, 1, 6 and 24 h" in page
@@ -151,14 +163,16 @@ def test_retries_that_never_helped_are_named() -> None:
         [
             row("retried", 1, "BAD", number=4),
             row("failed", 2, "BAD", number=4, seconds=8.0),
+            row("unrecovered", 2, "BAD", number=4),
+            row("retried", 1, "PENDING", number=3),
             row("retried", 1, "OFF", number=2),
             row("recovered", 2, "OFF", number=2),
             row("succeeded", 2, number=2),
             row("succeeded", 1, number=10),
         ]
     )
-    assert [(result.code, result.retried, result.in_vain) for result in found.never_helped] == [("BAD", 4, 4)]
+    assert [(one.code, one.retried, one.unrecovered, one.in_vain) for one in found.never_helped] == [("BAD", 4, 4, 4)]
     assert (found.attempts_in_vain, found.seconds_in_vain, found.recovered) == (4, 8.0, 2)
     assert found.median_recovery == timedelta(seconds=0.25)
-    assert [(one.attempt, one.ended, one.succeeded) for one in found.by_attempt] == [(1, 16, 10), (2, 6, 2)]
+    assert [(one.attempt, one.ended, one.succeeded) for one in found.by_attempt] == [(1, 19, 10), (2, 6, 2)]
     assert found.cost == 6

@@ -41,6 +41,11 @@ INTRODUCE: dict[str, Callable[[Call], str]] = {
 }
 
 
+def _wrote_alerts(call: Call, entries: list[Entry]) -> None:
+    """An evaluation of alerts is about no job."""
+    require(all(entry.type.startswith("alert.") and not entry.job for entry in entries), "wrote more than alerts")
+
+
 ENQUEUED = "job.enqueued"
 # The operations that are about new jobs. Others store only jobs that follow cancelled ones.
 STORING = ("enqueue", "reject")
@@ -93,6 +98,7 @@ class Oracle:
             "forget": self.redrives.forgot,
             "create_batch": self.batches.created,
             "tend_batches": self.batches.tended,
+            "write_alerts": _wrote_alerts,
         }
 
     def look(self, call: Call) -> None:
@@ -156,6 +162,9 @@ class Oracle:
 
     def _introduce(self, call: Call) -> None:
         incarnation = INTRODUCE[call.name](call)
+        if not incarnation:
+            # The doctor asks about all workers.
+            return
         participant: Any = call.participant
         if not participant.incarnation:
             self._world.by_incarnation[incarnation] = participant

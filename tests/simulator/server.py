@@ -198,6 +198,7 @@ def _empty(connection: sqlite3.Connection) -> None:
         connection.execute(f"DELETE FROM {table}")
     connection.execute("INSERT INTO mulligan_log VALUES (0)")
     connection.execute("INSERT INTO mulligan_projection (position, at, updated_at) VALUES (0, 0, 0)")
+    connection.execute("INSERT INTO mulligan_alert_evaluation (version) VALUES (0)")
 
 
 class StoreServer:

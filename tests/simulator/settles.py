@@ -8,6 +8,7 @@ from mulligan.failure.decision import Cancel, Fail, Park, Postpone, Release, Ret
 from mulligan.records.job import MAX_LOSSES
 from mulligan.service.records import PROBE_KIND
 from mulligan.store.messages import Outcome, Settled
+from mulligan.values.moment import microseconds
 from simulator.broken import Broken, require
 from simulator.executions import Executions
 from simulator.gateway import ServiceWatch
@@ -207,6 +208,6 @@ def _count(life: Life, outcome: Outcome, now: int) -> None:
 def _may_be_taken(life: Life, outcome: Outcome, now: int) -> bool:
     """Whether another than the holder may settle: the lease is over, or the attempt is stuck."""
     if outcome.stuck_after is None:
-        return (life.lease_until or 0) < now
+        return life.lease_until == microseconds(outcome.lease.until) < now
     longest = max(outcome.stuck_after, outcome.lease.job.timeout or timedelta(0))
     return life.claimed_at + longest // timedelta(microseconds=1) < now

@@ -22,14 +22,16 @@ TABLES = [
         *("jobs", "events", "workers", "pauses", "duties", "schedules", "cursors"),
         *("services", "tallies", "service_names", "operations", "batches"),
         *("turns", "shares", "submissions", "limits", "spending", "requests", "marks"),
-        *("keys", "setup_tokens", "request_rates", "in_flight", "audit"),
-        *("groups", "failing", "statistics"),
-        *("subscriptions", "deliveries", "incidents", "digests", "hooks"),
+        *("keys", "setup_tokens", "request_rates", "in_flight", "audit", "web_sessions", "sign_in_links"),
+        *("groups", "failing", "statistics", "totals", "breakers"),
+        *("subscriptions", "deliveries", "incidents", "digests", "hooks", "alert_rules", "alerts"),
     )
 ]
 RESET = (
     "UPDATE mulligan_log SET pruned = 0",
+    "UPDATE mulligan_alert_evaluation SET version = 0, at = NULL, worker = NULL",
     "UPDATE mulligan_projection SET position = 0, at = 0, missed_at = NULL, rebuilt_until = 0, rebuilt_since = 0",
+    "UPDATE mulligan_depths SET number = 0, counted_at = 0, took = 0",
 )
 # Faster than TRUNCATE for the few rows of a test.
 EMPTY = "; ".join([*(f"DELETE FROM {table}" for table in TABLES), *RESET])

@@ -158,6 +158,45 @@ VERBS: dict[str, Prepared] = {
     "remove_schedule": _on(_orphaned, App.remove_schedule),
     "run_duty": _on(lambda _: "promote", App.run_duty),
 }
+# Each of these also has an entry in the audit.
+MAIL = {"types": ["job.failed"], "channel": "email", "to": "ops@example.org"}
+WEBHOOK = {"types": ["job.failed"], "channel": "webhook", "to": "https://example.org/hook"}
+
+
+def _subscribed(desk: Desk) -> str:
+    return desk.app.subscribe("partner", **WEBHOOK).subscription.id
+
+
+def _delivered(desk: Desk) -> str:
+    return desk.app.test_subscription(_subscribed(desk)).id
+
+
+def _grouped(desk: Desk) -> str:
+    desk.failed()
+    desk.app.run_duty("project")
+    return desk.app.failures().groups[0].id
+
+
+AUDITED: dict[str, Prepared] = {
+    "subscribe by mail": _on(lambda _: "failures", lambda app, name, **more: app.subscribe(name, **MAIL, **more)),
+    "subscribe a webhook": _on(lambda _: "hook", lambda app, name, **more: app.subscribe(name, **WEBHOOK, **more)),
+    "unsubscribe": _on(_subscribed, App.unsubscribe),
+    "disable_subscription": _on(_subscribed, App.disable_subscription),
+    "enable_subscription": _on(_subscribed, App.enable_subscription),
+    "rotate_secret": _on(_subscribed, App.rotate_secret),
+    "test_subscription": _on(_subscribed, App.test_subscription),
+    "redeliver": _on(_delivered, App.redeliver),
+    "create_hook": _on(lambda _: "back", lambda app, name, **more: app.create_hook(name, group="g", **more)),
+    "remove_hook": _on(lambda desk: desk.app.create_hook("back", group="g").hook.id, App.remove_hook),
+    "set_alert": _on(lambda _: "jobs.depth", lambda app, check, **more: app.set_alert(check, threshold=9, **more)),
+    "silence_alert": _on(lambda _: "jobs.depth", lambda app, check, **more: app.silence_alert(check, "1h", **more)),
+    "unsilence_alert": _on(lambda _: "jobs.depth", App.unsilence_alert),
+}
+VERBS |= AUDITED | {
+    "ignore_failure": _on(_grouped, lambda app, group, **more: app.ignore_failure(group, "1h", **more)),
+    "resolve_failure": _on(_grouped, App.resolve_failure),
+    "reopen_failure": _on(_grouped, App.reopen_failure),
+}
 EACH_VERB = pytest.mark.parametrize("verb", VERBS)
 
 
@@ -168,6 +207,24 @@ def test_a_repeated_request_is_carried_out_once_and_answered_as_the_first_time(d
     events = desk.events()
     assert call(request_id="r-1", actor="ann") == first
     assert (desk.events(), desk.stored()) == (events, 1)
+
+
+@pytest.mark.parametrize("verb", AUDITED)
+def test_a_repeated_request_is_in_the_audit_once(desk: Desk, verb: str) -> None:
+    call = AUDITED[verb](desk)
+    before = len(desk.app.audit())
+    call(request_id="r-1", actor="ann")
+    call(request_id="r-1", actor="ann")
+    assert len(desk.app.audit()) == before + 1
+
+
+@pytest.mark.parametrize("verb", ["unsubscribe", "disable_subscription", "rotate_secret", "test_subscription"])
+def test_a_request_about_what_is_gone_by_now_is_answered_as_the_first_time(desk: Desk, verb: str) -> None:
+    subscription = _subscribed(desk)
+    first = getattr(desk.app, verb)(subscription, request_id="r-1", actor="ann")
+    if verb != "unsubscribe":
+        desk.app.unsubscribe(subscription)
+    assert getattr(desk.app, verb)(subscription, request_id="r-1", actor="ann") == first
 
 
 @EACH_VERB

@@ -139,8 +139,20 @@ class Ours:
             "count the newest": lambda db: on(store, db).newest(State.FAILED, 50),
             "purge": lambda db: on(store, db).purge(self.purge("other-3", "other-4", "unknown")),
             "read the newest events": lambda db: on(store, db).events(after=self.last, limit=50),
+            "scrape metrics": lambda db: self.scrape(on(store, db)),
             "read events after an old place": lambda db: on(store, db).events(after=4, limit=50),
         }
+
+    def scrape(self, store: Any) -> None:
+        """What metrics read of the store. Runs of duties and workers are as many as there are workers."""
+        with pytest.MonkeyPatch.context() as patch:
+            # There are always more jobs than a count reads.
+            for module in ("counts", "depths"):
+                patch.setattr(f"mulligan.store.{module}.MOST_READ", 50)
+            store.depths()
+        store.totals()
+        store.open_breakers(limit=10)
+        store.projection_status()
 
     def close(self) -> None:
         self.store.close()

@@ -88,7 +88,8 @@ def everything(app: App) -> Any:
         for span in SPANS.values()
         for row in app.store.statistics(span, **spans)
     ]
-    return sorted(groups), sorted(rows)
+    totals = {key: (tally.number, tuple(tally.histogram)) for key, tally in app.store.totals().items()}
+    return sorted(groups), sorted(rows), totals
 
 
 def test_killed_processes_count_no_event_twice(app: App, tmp_path: Path) -> None:
@@ -106,6 +107,7 @@ def test_killed_processes_count_no_event_twice(app: App, tmp_path: Path) -> None
     app.run_duty("project")
     counted = everything(app)
     assert [group[1:4] for group in counted[0]] == [(60, 60, 60)]
+    assert [number for key, (number, _) in counted[2].items() if key.name == "jobs_created_total"] == [120]
     app.rebuild_statistics()
     app.run_duty("project")
     assert everything(app) == counted

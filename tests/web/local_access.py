@@ -8,8 +8,9 @@ from starlette.requests import Request
 
 from mulligan.records.key import Scope
 from mulligan.values.clock import SystemClock
-from mulligan.web.access.caller import Caller
+from mulligan.web.access.caller import ANONYMOUS, Caller
 from mulligan.web.access.idempotency import Repeatable
+from mulligan.web.access.terms import WithoutKey
 from mulligan.web.problems import Problem
 from mulligan.web.route import Route
 
@@ -30,6 +31,9 @@ class LocalAccess:
         if kind != "Bearer" or key not in self._callers:
             raise Problem(401, "UNAUTHORIZED", "no key", headers={"WWW-Authenticate": "Bearer"})
         return self._callers[key]
+
+    def find_keyless(self, route: Route, request: Request) -> Caller | None:  # noqa: ARG002
+        return ANONYMOUS if route.without_key is WithoutKey.ANYONE else None
 
     async def charge_failure(self, request: Request) -> None:
         """Nothing is counted."""

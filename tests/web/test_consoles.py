@@ -11,7 +11,7 @@ import pytest
 import mulligan
 from mulligan import App, JobNotFound
 from mulligan.records.key import Scope
-from mulligan.web.access.caller import Caller
+from mulligan.web.access.caller import SCRAPER, Caller
 from mulligan.web.access.console import ADMIN, OWNED, Console
 
 WEB = Path(mulligan.__file__).parent / "web"
@@ -54,8 +54,11 @@ ACCESS = {
     "access/access.py": "clock, ids, and the store's admission",
     "access/admissions.py": "the store's admission",
     "access/console.py": "it is the console",
-    "access/setup.py": "creates the first key",
+    "access/sessions.py": "finds the session of a request",
     "access/start.py": "asks whether there are keys",
+    "pages/dashboard.py": "the clock, for what is remembered",
+    "pages/render.py": "the clock, and names of forms",
+    "pages/sign_in.py": "begins and ends sessions, creates the first key",
     "serving.py": "runs a worker beside the server",
     "stream/hub.py": "waits for changes of the store; the events are read for each owner",
 }
@@ -81,6 +84,10 @@ def test_a_verb_of_owners_takes_an_owner_and_the_console_gives_it(app: App, verb
 def test_an_owner_has_no_verb_of_administrators(app: App, verb: str) -> None:
     assert not hasattr(Console(app, ACME), verb)
     assert hasattr(Console(app, ANN), verb)
+
+
+def test_a_scraper_without_a_key_has_metrics_only(app: App) -> None:
+    assert {verb for verb in ADMIN if hasattr(Console(app, SCRAPER), verb)} == {"metrics"}
 
 
 @pytest.mark.parametrize("verb", sorted(ELSEWHERE))

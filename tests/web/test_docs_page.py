@@ -50,6 +50,7 @@ def test_it_loads_nothing_but_its_stylesheet(sqlite_world: World) -> None:
 def test_every_link_leads_to_a_place_on_the_page(sqlite_world: World) -> None:
     found = read(sqlite_world.anonymous.get("/docs").text)
     assert len(found.ids) == len(set(found.ids))
+    assert [each for each in found.ids if not each or any(map(str.isspace, each))] == []
     assert {link[1:] for link in found.links if link.startswith("#")} <= set(found.ids)
     assert {route.name for route in collect(GROUPS)} <= set(found.ids)
 

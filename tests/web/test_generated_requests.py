@@ -23,6 +23,7 @@ from mulligan.web.api import GROUPS
 from mulligan.web.route import collect
 
 ROUTES = collect(GROUPS)
+PLAIN = {route.template for route in ROUTES if not route.parameters}
 # On each store.
 REQUESTS = 10_000 if os.environ.get("MULLIGAN_SOAK") else 1_000
 # Good and bad ones of each operation.
@@ -85,6 +86,9 @@ def test_every_answer_is_described_and_none_is_a_fault(world: World, group: str)
         # Half of the requests are about something that is there.
         if number % 2:
             ids.choose(case.path_parameters, number)
+        # A made-up id such as `export` is the path of another route.
+        if case.path != case.formatted_path and case.formatted_path in PLAIN:
+            return
         key = "admin" if number % 3 else "acme"
         answer = case.call(headers={"Authorization": f"Bearer {key}"})
         statuses[answer.status_code] += 1

@@ -86,6 +86,46 @@ def test_a_bad_body_is_refused_with_the_path_of_the_mistake(world: World, name: 
     assert world.app.counts().total == jobs
 
 
+POSSIBLE: dict[str, tuple[str, str, str]] = {
+    "a field": ("jobs", '{"kind": "convert", "id": "x"}', "unknown field `id`; possible: kind, arguments, delay, "),
+    "a field of a filter": ("redrives", '{"filter": {"x": []}}', "unknown field `x`; possible: ids, state, kind, "),
+    "a field of a member": (
+        "batches/x/jobs",
+        '{"jobs": [{"id": "x"}]}',
+        "unknown field `id`; possible: kind, arguments, ",
+    ),
+    "a choice": ("jobs", '{"kind": "a", "dedupe_scope": "x"}', "enum value 'x'; possible: 'active', 'succeeded'"),
+    "a choice among others": ("jobs", '{"kind": "a", "priority": "x"}', "'x'; possible: 'high', 'normal', 'low'"),
+    "a record's own choice": (
+        "subscriptions",
+        '{"name": "a", "types": ["job.failed"], "to": "a@example.org", "channel": "mail"}',
+        "enum value 'mail'; possible: 'email', 'webhook'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POSSIBLE)
+def test_what_is_possible_is_said_where_a_name_is_unknown(sqlite_world: World, name: str) -> None:
+    path, body, said = POSSIBLE[name]
+    problem = sqlite_world.admin.post(path, content=body, headers=JSON).json()
+    assert (problem["status"], problem["code"]) == (400, "VALIDATION_ERROR")
+    assert said in problem["message"] and " - at " not in problem["message"], problem
+
+
+def test_what_is_possible_is_said_of_a_parameter(sqlite_world: World) -> None:
+    problem = sqlite_world.admin.get("statistics", params={"span": "year"}).json()
+    assert (problem["path"], problem["message"]) == (
+        "?.span",
+        "Invalid enum value 'year'; possible: 'minute', 'hour', 'day'",
+    )
+
+
+def test_a_key_is_refused_the_statistics_of_another_owner(sqlite_world: World) -> None:
+    problem = sqlite_world.acme.get("statistics", params={"owner": "another"}).json()
+    assert (problem["status"], problem["path"]) == (403, "?.owner")
+    assert sqlite_world.acme.get("statistics", params={"owner": "acme"}).status_code == 200
+
+
 def test_what_a_database_cannot_store_as_text_is_stored_in_arguments(world: World) -> None:
     body = '{"kind": "reject", "arguments": {"why": "a\\u0000b", "page": {"number": 9223372036854775807}}}'
     stored = world.acme.post("jobs", content=body, headers=JSON).json()

@@ -12,15 +12,18 @@ from world import World
 
 from mulligan.lifecycle import State
 from mulligan.records.document import document_of, document_type
+from mulligan.records.duty import DUTIES
 from mulligan.records.job import Job
 from mulligan.web.api import (
     admin,
+    alerts,
     batches,
     dead_letters,
     enqueue,
     failures,
     jobs,
     limits,
+    metrics,
     moves,
     pauses,
     policies,
@@ -33,10 +36,10 @@ from mulligan.web.api import (
 from mulligan.web.route import collect
 
 MINE = (
-    *(admin, batches, dead_letters, enqueue, failures, jobs, limits, moves, pauses, policies, redrives, schedules),
-    *(services, statistics),
+    *(admin, alerts, batches, dead_letters, enqueue, failures, jobs, limits, metrics, moves, pauses, policies),
+    *(redrives, schedules, services, statistics),
 )
-ROUTES = collect([*(module.routes for module in MINE), system.routes, system.ids])
+ROUTES = collect([*(module.routes for module in MINE), metrics.text, system.routes, system.ids])
 
 DRIVEN: dict[str, Callable[[World], None]] = {}
 
@@ -125,7 +128,7 @@ def _statistics(world: World) -> None:
     found = ok(world.admin.get("statistics", params={"span": "day"}))
     assert {row["owner"] for row in found["rows"]} >= {"acme", "other"}
     assert len(found["bounds"]) + 1 == len(found["rows"][0]["histogram"])
-    own = ok(world.acme.get("statistics", params={"span": "minute", "owner": "other"}))
+    own = ok(world.acme.get("statistics", params={"span": "minute"}))
     assert {row["owner"] for row in own["rows"]} == {"acme"}, "an owner gets its own"
     filtered = ok(world.admin.get("statistics", params={"owner": "other", "outcome": "succeeded"}))
     assert {row["owner"] for row in filtered["rows"]} == {"other"}
@@ -395,8 +398,13 @@ def _pauses(world: World) -> None:
     refused(world.admin.post("pauses", json={}), 400, "VALIDATION_ERROR")
 
 
-@drives("limits", "spending", "forget_owner")
+@drives("limits", "budgets", "queues", "spending", "forget_owner")
 def _limits(world: World) -> None:
+    assert all(spent["owner"] for spent in ok(world.admin.get("budgets"))["budgets"])
+    job = world.queued()
+    (queue,) = [each for each in ok(world.admin.get("queues"))["queues"] if each["name"] == job.queue]
+    assert queue["ready"] >= 1 and queue["paused"] is None
+    assert job.kind in queue["unhandled"], "no worker runs"
     assert ok(world.admin.get("limits")).keys() == {"limits"}
     assert ok(world.admin.get("limits", params={"owner": "acme"}))["spending"]["owner"] == "acme"
     assert ok(world.acme.get("owners/acme/spending"))["budget"]["per_day"] == 1000
@@ -408,8 +416,9 @@ def _limits(world: World) -> None:
     assert ok(world.admin.delete("owners/leaver", params={"reason": "closed"}))["verb"] == "forget"
 
 
-@drives("policies", "reclassify")
+@drives("policies", "packs", "reclassify")
 def _policies(world: World) -> None:
+    assert "http" in [pack["name"] for pack in ok(world.admin.get("policies/packs"))["packs"]]
     found = ok(world.admin.get("policies", params={"kind": "reject"}))
     assert [policy["max_attempts"] for policy in found["policies"]] == [1] and found["file"] is None
     refused(world.admin.get("policies", params={"kind": "nothing"}), 404, "UNKNOWN_KIND")
@@ -469,9 +478,41 @@ def _doctor(world: World) -> None:
     assert "store.reachable" in [finding["code"] for finding in found["findings"]]
 
 
+@drives("metrics", "read_metrics")
+def _metrics(world: World) -> None:
+    text = world.client("admin").get("/metrics")
+    assert (text.status_code, text.headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert "\n# TYPE mulligan_jobs_failed_total counter\n" in text.text
+    assert "jobs_failed_total" in [metric["name"] for metric in ok(world.admin.get("metrics"))["metrics"]]
+
+
+@drives("alerts", "set_alert", "silence_alert", "unsilence_alert")
+def _alerts(world: World) -> None:
+    board = ok(world.admin.get("alerts"))
+    # No worker has ever evaluated them: the doctor looks.
+    assert (board["is_stale"], board["evaluated_by"]) == (True, None)
+    assert "workers.alive" in [alert["check"] for alert in board["alerts"] if alert["state"] == "firing"]
+    terms = {"check": "jobs.waiting", "threshold": "5m", "after": 0, "reason": "we promise ten minutes"}
+    rule = ok(world.admin.put("alerts", json=terms))
+    assert (rule["threshold"], rule["unit"], rule["after"], rule["is_edited"]) == (300.0, "seconds", 0.0, True)
+    assert rule["edited_by"]
+    silenced = ok(world.admin.post("alerts/jobs.waiting/silence", json={"duration": "2h", "reason": "import"}))
+    assert (silenced["is_silenced"], silenced["silenced_because"]) == (True, "import")
+    assert not ok(world.admin.post("alerts/jobs.waiting/unsilence"))["is_silenced"]
+    assert not ok(world.admin.put("alerts", json={"check": "jobs.waiting"}))["is_edited"]
+    refused(world.admin.put("alerts", json={"check": "jobs.dept", "is_on": False}), 404, "UNKNOWN_CHECK")
+    refused(world.admin.put("alerts", json={"check": "jobs.depth", "threshold": 0}), 400, "VALIDATION_ERROR")
+    refused(world.admin.post("alerts/jobs.dept/silence"), 404, "UNKNOWN_CHECK")
+
+
 @drives("healthz", "readyz")
 def _health(world: World) -> None:
     assert ok(world.anonymous.get("/healthz")) == ok(world.anonymous.get("/readyz")) == {"status": "ok"}
+    assert ok(world.client("acme").get("/readyz")) == {"status": "ok"}, "components are the operators' affair"
+    found = {each["name"]: each for each in ok(world.client("admin").get("/readyz"))["components"]}
+    assert {"store", "schema", "workers", "projection", "notifications"} <= found.keys()
+    assert {f"duty {duty.name}" for duty in DUTIES} <= found.keys()
+    assert (found["workers"]["code"], found["workers"]["level"] != "ok") == ("workers.alive", True)
 
 
 @pytest.mark.parametrize("drive", dict.fromkeys(DRIVEN.values()), ids=lambda drive: drive.__name__.strip("_"))
@@ -486,3 +527,17 @@ def test_every_route_is_driven() -> None:
 def test_an_operation_has_one_name() -> None:
     names = [route.name for route in ROUTES]
     assert len(names) == len(set(names))
+
+
+def test_the_history_of_a_batch_is_for_its_owner_and_that_of_a_service_for_administrators(world: World) -> None:
+    batch = world.app.batch("letters", owner="acme").publish()
+    (published, *_) = ok(world.acme.get("history", params={"batch": batch.id}))["events"][::-1]
+    assert (published["type"], published["batch"]) == ("batch.published", batch.id)
+    world.app.service("gateway").open(reason="maintenance")
+    world.app.service("gateway").auto()
+    told = ok(world.admin.get("history", params={"service": "gateway", "limit": 2}))["events"]
+    assert [event["data"]["to"] for event in told] == ["auto", "open"]
+    refused(world.acme.get("history", params={"service": "gateway"}), 403, "FORBIDDEN")
+    refused(world.admin.get("history"), 400, "VALIDATION_ERROR")
+    refused(world.admin.get("history", params={"service": "gatway"}), 404, "UNKNOWN_SERVICE")
+    refused(world.acme.get("history", params={"batch": "none"}), 404, "BATCH_NOT_FOUND")

@@ -19,12 +19,11 @@ from postgres_server import free_port
 HERE = Path(__file__).parent
 SHOP = """
 import time
+from pathlib import Path
 from mulligan import App
-from mulligan.web import server
-from local_access import LocalAccess
 
-server._stored_access = lambda app: (LocalAccess(), [])
 app = App("sqlite:///jobs.db")
+Path("token").write_text(app.create_key(owner=None, name="test").token)
 
 @app.task(public=True)
 def convert(path: str) -> str:
@@ -39,17 +38,18 @@ PATIENCE = 20
 
 
 class Served:
-    def __init__(self, process: "subprocess.Popen[bytes]", line: str) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", line: str, token: str) -> None:
         self.process, self.line = process, line
+        self.key = {"Authorization": f"Bearer {token}"}
         self.address = line.split()[1].removesuffix(".")
         self.port = int(self.address.rpartition(":")[2])
 
     def get(self, path: str) -> bytes:
-        asked = Request(self.address + path, headers={"Authorization": "Bearer admin"})
+        asked = Request(self.address + path, headers=self.key)
         return bytes(urlopen(asked, timeout=PATIENCE).read())
 
     def post(self, path: str, body: object) -> dict[str, str]:
-        headers = {"Authorization": "Bearer admin", "Content-Type": "application/json"}
+        headers = {**self.key, "Content-Type": "application/json"}
         asked = Request(self.address + path, json.dumps(body).encode(), headers)
         found: dict[str, str] = json.loads(urlopen(asked, timeout=PATIENCE).read())
         return found
@@ -79,7 +79,8 @@ def serve(folder: Path, *options: str, shop: str = SHOP) -> Iterator[Served]:
         ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
         line = process.stdout.readline().decode() if ready else ""
         assert line.startswith("Serving http://127.0.0.1:"), line + process.stderr.read().decode()
-        yield Served(process, line)
+        token = folder / "token"
+        yield Served(process, line, token.read_text() if token.exists() else "")
     finally:
         process.kill()
         process.wait()
@@ -142,7 +143,8 @@ def test_what_is_no_request_is_refused_and_the_server_goes_on(tmp_path: Path) ->
     ],
 )
 def test_an_address_that_cannot_be_used_is_named(tmp_path: Path, options: list[str], problem: str) -> None:
-    (tmp_path / "shop.py").write_text(SHOP)
+    without_key = SHOP.replace("Path(", "# Path(")
+    (tmp_path / "shop.py").write_text(without_key)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(tmp_path), *sys.path])}
     command = [sys.executable, "-m", "mulligan", "serve", "shop:app", *options]
     run = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=PATIENCE)

@@ -54,5 +54,7 @@ def test_an_owner_sees_no_worker_no_person_and_no_traceback(sqlite_world: World)
         seen = sqlite_world.acme.get(path).text
         assert worker not in seen and "by the operator" not in seen and '"ann"' not in seen, path
         assert "Traceback" not in seen, path
+    (event,) = visible(sqlite_world.app.last_failures([job.id]), ACME).values()
+    assert "detail" not in event.data and event.actor is None
     assert "by the operator" in sqlite_world.admin.get(f"jobs/{job.id}/events").text
     assert visible(job, ACME).error_detail is None and visible(job, ADMIN).error_detail is not None

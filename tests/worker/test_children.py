@@ -362,11 +362,11 @@ def test_a_child_whose_lease_is_lost_is_stopped(app: App) -> None:
     with working(app, concurrency=2):
         job = tasks.cleans_up.enqueue()
         written("started")
-        (lease,) = app.store.adopt(app.workers()[0].incarnation, before=10**6, held=[])
         with contextlib.closing(sqlite3.connect("jobs.db", timeout=10)) as connection:
             # Of another kind, so that this worker does not take the second attempt.
             connection.execute("UPDATE mulligan_jobs SET lease_until = 1, kind = 'elsewhere'")
             connection.commit()
+        (lease,) = app.store.adopt(app.workers()[0].incarnation, before=10**6, held=[])
         outcome = Outcome(lease, Release({"why": "test"}), reclaimed_by="another")
         assert app.store.settle([outcome]) == [Settled.ACCEPTED]
         assert written("cleaned") == "True True"

@@ -380,11 +380,11 @@ def test_whatever_stops_the_attempt_stops_its_program_with_all_it_started(
 
 def take_away(app: App, tmp_path: Path) -> None:
     """Another worker took the lease and snoozed the job for long."""
-    (lease,) = app.store.adopt(app.workers()[0].incarnation, before=10**6, held=[])
     with contextlib.closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
         connection.execute("PRAGMA busy_timeout = 10000")
         connection.execute("UPDATE mulligan_jobs SET lease_until = 1")
         connection.commit()
+    (lease,) = app.store.adopt(app.workers()[0].incarnation, before=10**6, held=[])
     outcome = Outcome(lease, Cancel({"why": "test"}), reclaimed_by="another")
     assert app.store.settle([outcome]) == [Settled.ACCEPTED]
 

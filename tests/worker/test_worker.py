@@ -717,10 +717,10 @@ def test_an_attempt_that_lost_its_lease_does_not_disturb_the_next_one_in_the_sam
         with working(app, concurrency=2):
             job = stubborn.enqueue()
             eventually(lambda: started == [1])
-            (lease,) = app.store.adopt(app.workers()[0].incarnation, before=10**6, held=[])
             with contextlib.closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
                 connection.execute("UPDATE mulligan_jobs SET lease_until = 1")
                 connection.commit()
+            (lease,) = app.store.adopt(app.workers()[0].incarnation, before=10**6, held=[])
             outcome = Outcome(lease, Release({"why": "test"}), reclaimed_by="another")
             assert app.store.settle([outcome]) == [Settled.ACCEPTED]
             assert app.wait(job, timeout=SOON) == 2

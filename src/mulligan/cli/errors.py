@@ -16,6 +16,7 @@ from mulligan.errors import (
     KeyNotFound,
     RedriveNotFound,
     SubscriptionNotFound,
+    UnknownCheck,
     UnknownDuty,
     UnknownIntake,
     UnknownKind,
@@ -61,7 +62,13 @@ def _ending(error: Exception) -> type[CommandFailed]:
         case JobNotFound() | BatchNotFound() | RedriveNotFound() | UnknownKind() | UnknownDuty() | UnknownSchedule():
             return NotFound
         case (
-            KeyNotFound() | GroupNotFound() | UnknownService() | UnknownQueue() | UnknownIntake() | UnknownProjection()
+            KeyNotFound()
+            | GroupNotFound()
+            | UnknownCheck()
+            | UnknownService()
+            | UnknownQueue()
+            | UnknownIntake()
+            | UnknownProjection()
         ):
             return NotFound
         case SubscriptionNotFound() | DeliveryNotFound() | HookNotFound():

@@ -71,7 +71,7 @@ def _row(group: FailureGroup, now: datetime) -> tuple[str, ...]:
     numbers = (group.failures, group.jobs, group.failed, group.recovered)
     return (
         group.id,
-        str(group.state),
+        ", ".join(_marks(group)),
         f"{group.impact:,.1f}",
         *(f"{number:,}" for number in numbers),
         relative(group.last_seen_at, now),
@@ -79,6 +79,12 @@ def _row(group: FailureGroup, now: datetime) -> tuple[str, ...]:
         group.code,
         group.title,
     )
+
+
+def _marks(group: FailureGroup) -> Iterator[str]:
+    yield str(group.state)
+    yield from ("new",) if group.is_new else ()
+    yield from ("rising",) if group.is_rising else ()
 
 
 @failures.command("show")
@@ -122,7 +128,7 @@ def _print_group(group: FailureGroup) -> None:
 
 
 def _state(group: FailureGroup, now: datetime) -> Iterator[str]:
-    yield str(group.state)
+    yield from _marks(group)
     if group.decided_at and group.state is not GroupState.OPEN:
         yield f"decided {at(group.decided_at, now)} by {group.decided_by or 'unknown'}"
     if group.state is GroupState.IGNORED and group.ignored_until:

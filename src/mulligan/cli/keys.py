@@ -16,7 +16,7 @@ from mulligan.records.key import Key, Scope
 
 @click.group("keys", cls=Group)
 def keys() -> None:
-    """Create, list and revoke keys of the HTTP API."""
+    """Create, list and revoke keys of the HTTP API, and sign in to the dashboard with one."""
 
 
 @keys.command("create")
@@ -95,6 +95,19 @@ def _state(key: Key, now: datetime) -> str:
     if key.expires_at is None:
         return "valid"
     return "expired" if key.expires_at <= now else f"valid until {at(key.expires_at, now)}"
+
+
+@keys.command("link")
+@one_argument("key_id", "ID")
+@click.option("--url", type=text, default="http://127.0.0.1:8000", show_default=True, help="The address of the server.")
+@ACTOR
+@pass_shared
+def link(shared: SharedOptions, /, *, key_id: str, url: str, actor: str) -> None:
+    """Print a link that signs in to the dashboard with a key, once, within ten minutes."""
+    with open_for_watching(shared) as app:
+        token = app.sign_in_link(key_id, actor=actor)
+    found = f"{url.rstrip('/')}/sign-in?link={token}"
+    show(shared, {"link": found}, found)
 
 
 @keys.command("revoke")

@@ -15,17 +15,24 @@ from mulligan.values.text import safe
 @click.option("--owner", type=text, help="Also the limit of this owner, and what its retries have cost.")
 @pass_shared
 def limits(shared: SharedOptions, *, owner: str | None) -> None:
-    """List the concurrency limits in force. Shows how many slots each has, and how many are taken."""
+    """List the concurrency limits in force. Shows how many slots each has, and how many are taken; then the retry
+    budgets of owners that have one of their own."""
     with open_existing(shared) as app:
         found, default = app.limits(owner=owner), app.default_owner_limit()
+        budgets = app.budgets() if owner is None else []
         spending = None if owner is None else app.spending(owner)
     document: Document = {"limits": [document_of(limit) for limit in found]}
+    if owner is None:
+        document["budgets"] = [document_of(budget) for budget in budgets]
     if owner is not None:
         document["spending"] = spending and document_of(spending)
     rows = [(limit.what, limit.name, f"{limit.taken:,}", f"{limit.most:,}") for limit in found]
     show_table(shared, document, ("Limit", "Name", "Taken", "Of"), rows, empty=_no_limits(default))
     if owner is not None and not shared.as_json:
         echo(safe(_spent(owner, spending)))
+    if not shared.as_json:
+        for budget in budgets:
+            echo(safe(_spent(budget.owner, budget)))
 
 
 def _no_limits(default: int | None) -> str:

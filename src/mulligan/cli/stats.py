@@ -97,6 +97,7 @@ def _print_results(heading: str, results: Iterable[RetryResult]) -> None:
             one.code,
             f"{one.retried:,}",
             f"{one.recovered:,}",
+            f"{one.unrecovered:,}",
             f"{one.in_vain:,}",
             f"{one.seconds_in_vain:,.1f}",
         )
@@ -104,9 +105,4 @@ def _print_results(heading: str, results: Iterable[RetryResult]) -> None:
     ]
     if rows:
         print_heading(heading)
-        print_table(("Kind", "Code", "Retried", "Recovered", "In vain", "Seconds"), rows)
-
-
-def _result_row(one: RetryResult) -> tuple[str, ...]:
-    numbers = (f"{number:,}" for number in (one.retried, one.recovered, one.in_vain))
-    return one.kind, one.code, *numbers, f"{one.seconds_in_vain:,.1f}"
+        print_table(("Kind", "Code", "Retried", "Recovered", "Failed", "In vain", "Seconds"), rows)

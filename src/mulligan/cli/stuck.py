@@ -47,6 +47,7 @@ def _row(job: Job[Any], workers: Any, now: datetime) -> tuple[str, ...]:
 @OWNER
 @limit_option(200)
 @click.option("--actor", type=text, default=login, help="Who; stored with each job.  [default: your login name]")
+@click.option("--reason", type=text, help="Why; stored with each job.")
 @REQUEST_ID
 @pass_shared
 def process_stuck(shared: SharedOptions, /, **options: Any) -> None:

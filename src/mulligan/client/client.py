@@ -18,13 +18,16 @@ from mulligan.console.dead_letters import ExportedJob, Purge
 from mulligan.console.results import result_of
 from mulligan.errors import BatchExpired, IllegalMove
 from mulligan.explain import Explanation
+from mulligan.records.alert import AlertBoard, AlertRule
 from mulligan.records.batch import BatchState
 from mulligan.records.counts import Counts
 from mulligan.records.delivery import Delivery
 from mulligan.records.document import document_of, record_of
 from mulligan.records.event import Event, EventPage
+from mulligan.records.exposition import check_prefix, expose
 from mulligan.records.failure_group import FailureGroup, GroupPage, GroupState
 from mulligan.records.job import Job, JobFilter, Page
+from mulligan.records.metric import Metric
 from mulligan.records.pause import Pause
 from mulligan.records.progress import Progress
 from mulligan.records.rate import Rate
@@ -187,11 +190,12 @@ class Client:
         *,
         owner: str | None = None,
         actor: str | None = None,  # noqa: ARG002
+        reason: str | None = None,
         limit: int = 200,
         request_id: str | None = None,
     ) -> list[Job[Any]]:
         """Take stuck jobs from their workers. Each is settled as a TIMEOUT failure, by its policy."""
-        body = {"owner": owner, "limit": limit}
+        body = {"owner": owner, "reason": reason, "limit": limit}
         found = self._server.change("POST", "/admin/jobs/process-stuck", body, request_id=request_id)
         return [self._job(job) for job in found["jobs"]]
 
@@ -234,6 +238,12 @@ class Client:
         """Return the next page of the log after the position `after`. `owner` is for administrators."""
         query = {"after": after, "limit": limit, "job": job, "batch": batch, "kind": kind, "owner": owner}
         return record_of(EventPage, self._server.get("/events", {**query, "types": types}, job_id=job))
+
+    def history(self, *, service: str | None = None, batch: str | None = None, limit: int = 100) -> list[Event]:
+        """Return the newest events about one service or one batch itself, newest first."""
+        query = {"service": service, "batch": batch, "limit": limit}
+        found = self._server.get("/history", query, batch_id=batch, name=service)["events"]
+        return [record_of(Event, event) for event in found]
 
     def follow(
         self,
@@ -487,6 +497,15 @@ class Client:
         """Fold the event log again into failure groups and statistics."""
         self._server.change("POST", "/statistics/rebuild")
 
+    def metrics(self, prefix: str | None = None) -> str:
+        """Return all metrics in the text format of Prometheus. `prefix` is what the names begin with; by default
+        `mulligan_`."""
+        return expose(self.read_metrics(), check_prefix("mulligan_" if prefix is None else prefix))
+
+    def read_metrics(self) -> list[Metric]:
+        """Return all metrics as records, without a prefix."""
+        return [record_of(Metric, found) for found in self._server.get("/metrics")["metrics"]]
+
     # Batches
 
     def batch(
@@ -622,6 +641,55 @@ class Client:
         found = self._server.get("/admin/workers/status")["workers"]
         return [record_of(WorkerRecord, worker) for worker in found]
 
+    # Alerts
+
+    def alerts(self) -> AlertBoard:
+        """Return all alerts, firing ones first, and their rules."""
+        return record_of(AlertBoard, self._server.get("/alerts"), _is_notified=False)
+
+    def set_alert(
+        self,
+        check: str,
+        *,
+        threshold: Duration | None = None,
+        level: str | None = None,
+        after: Duration | None = None,
+        resolve_after: Duration | None = None,
+        is_on: bool | None = None,
+        actor: str | None = None,  # noqa: ARG002
+        reason: str | None = None,
+        request_id: str | None = None,
+    ) -> AlertRule:
+        """Set the terms of an alert rule. They replace all that were set before."""
+        body = {"check": check, "level": level, "is_on": is_on, "reason": reason, "threshold": threshold}
+        body |= {"after": after, "resolve_after": resolve_after}
+        return record_of(AlertRule, self._server.change("PUT", "/alerts", body, request_id=request_id, name=check))
+
+    def silence_alert(
+        self,
+        check: str,
+        duration: Duration | None = None,
+        *,
+        actor: str | None = None,  # noqa: ARG002
+        reason: str | None = None,
+        request_id: str | None = None,
+    ) -> AlertRule:
+        """Do not notify of an alert for a time."""
+        body = {"duration": None if duration is None else parse(duration), "reason": reason}
+        path = f"/alerts/{_part(check)}/silence"
+        return record_of(AlertRule, self._server.change("POST", path, body, request_id=request_id, name=check))
+
+    def unsilence_alert(
+        self,
+        check: str,
+        *,
+        actor: str | None = None,  # noqa: ARG002
+        request_id: str | None = None,
+    ) -> AlertRule:
+        """End the silence of an alert."""
+        path = f"/alerts/{_part(check)}/unsilence"
+        return record_of(AlertRule, self._server.change("POST", path, request_id=request_id, name=check))
+
     # Subscriptions and deliveries
 
     def subscribe(
@@ -634,6 +702,7 @@ class Client:
         owner: str | None = None,
         digest: Duration | UnsetType | None = UNSET,
         actor: str | None = None,  # noqa: ARG002
+        request_id: str | None = None,
         **chosen: str | None,
     ) -> CreatedSubscription:
         """Subscribe to events. The secret that signs webhooks is in the answer, and is not shown again."""
@@ -643,7 +712,9 @@ class Client:
             body["owner"] = owner
         if not isinstance(digest, UnsetType):
             body["digest"] = None if digest is None else parse(digest).total_seconds()
-        return record_of(CreatedSubscription, self._server.change("POST", "/subscriptions", body))
+        return record_of(
+            CreatedSubscription, self._server.change("POST", "/subscriptions", body, request_id=request_id)
+        )
 
     def subscriptions(
         self, *, owner: str | None = None, limit: int = 50, cursor: str | None = None
@@ -657,9 +728,17 @@ class Client:
         """Return one subscription. Raises SubscriptionNotFound."""
         return record_of(SubscriptionRecord, self._server.get(_subscription(subscription), subscription=subscription))
 
-    def unsubscribe(self, subscription: str, *, actor: str | None = None) -> SubscriptionRecord:  # noqa: ARG002
+    def unsubscribe(
+        self,
+        subscription: str,
+        *,
+        actor: str | None = None,  # noqa: ARG002
+        request_id: str | None = None,
+    ) -> SubscriptionRecord:
         """Remove a subscription. What was not sent yet is skipped."""
-        found = self._server.change("DELETE", _subscription(subscription), subscription=subscription)
+        found = self._server.change(
+            "DELETE", _subscription(subscription), request_id=request_id, subscription=subscription
+        )
         return record_of(SubscriptionRecord, found)
 
     def disable_subscription(
@@ -668,25 +747,50 @@ class Client:
         *,
         reason: str | None = None,
         actor: str | None = None,  # noqa: ARG002
+        request_id: str | None = None,
     ) -> SubscriptionRecord:
         """Stop telling a subscription."""
         path = f"{_subscription(subscription)}/disable"
-        found = self._server.change("POST", path, {"reason": reason}, subscription=subscription)
+        found = self._server.change("POST", path, {"reason": reason}, request_id=request_id, subscription=subscription)
         return record_of(SubscriptionRecord, found)
 
-    def enable_subscription(self, subscription: str, *, actor: str | None = None) -> SubscriptionRecord:  # noqa: ARG002
+    def enable_subscription(
+        self,
+        subscription: str,
+        *,
+        actor: str | None = None,  # noqa: ARG002
+        request_id: str | None = None,
+    ) -> SubscriptionRecord:
         """Tell a disabled subscription again, from now on."""
-        found = self._server.change("POST", f"{_subscription(subscription)}/enable", subscription=subscription)
+        found = self._server.change(
+            "POST", f"{_subscription(subscription)}/enable", request_id=request_id, subscription=subscription
+        )
         return record_of(SubscriptionRecord, found)
 
-    def rotate_secret(self, subscription: str, *, actor: str | None = None) -> CreatedSubscription:  # noqa: ARG002
+    def rotate_secret(
+        self,
+        subscription: str,
+        *,
+        actor: str | None = None,  # noqa: ARG002
+        request_id: str | None = None,
+    ) -> CreatedSubscription:
         """Give a webhook a new secret. For a day, the previous one signs as well."""
-        found = self._server.change("POST", f"{_subscription(subscription)}/rotate", subscription=subscription)
+        found = self._server.change(
+            "POST", f"{_subscription(subscription)}/rotate", request_id=request_id, subscription=subscription
+        )
         return record_of(CreatedSubscription, found)
 
-    def test_subscription(self, subscription: str, *, actor: str | None = None) -> Delivery:  # noqa: ARG002
+    def test_subscription(
+        self,
+        subscription: str,
+        *,
+        actor: str | None = None,  # noqa: ARG002
+        request_id: str | None = None,
+    ) -> Delivery:
         """Send a sample to the recipient of a subscription."""
-        found = self._server.change("POST", f"{_subscription(subscription)}/test", subscription=subscription)
+        found = self._server.change(
+            "POST", f"{_subscription(subscription)}/test", request_id=request_id, subscription=subscription
+        )
         return record_of(Delivery, found)
 
     def deliveries(
@@ -711,10 +815,16 @@ class Client:
         found = self._server.get(f"/deliveries/{_part(delivery)}", delivery=delivery)
         return record_of(Delivery, found, _body=found.get("body"))
 
-    def redeliver(self, delivery: str, *, actor: str | None = None) -> Delivery:  # noqa: ARG002
+    def redeliver(
+        self,
+        delivery: str,
+        *,
+        actor: str | None = None,  # noqa: ARG002
+        request_id: str | None = None,
+    ) -> Delivery:
         """Send the same body under the same id again."""
         path = f"/deliveries/{_part(delivery)}/redeliver"
-        return record_of(Delivery, self._server.change("POST", path, delivery=delivery))
+        return record_of(Delivery, self._server.change("POST", path, request_id=request_id, delivery=delivery))
 
     # Records
 

@@ -20,6 +20,7 @@ ERRORS: dict[str, type[MulliganError]] = {
     "UNKNOWN_KIND": errors.UnknownKind,
     "UNKNOWN_DUTY": errors.UnknownDuty,
     "UNKNOWN_SCHEDULE": errors.UnknownSchedule,
+    "UNKNOWN_CHECK": errors.UnknownCheck,
     "UNKNOWN_SERVICE": errors.UnknownService,
     "UNKNOWN_QUEUE": errors.UnknownQueue,
     "UNKNOWN_INTAKE": errors.UnknownIntake,

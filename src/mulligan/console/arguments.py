@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 from mulligan.errors import BadArgument
 from mulligan.lifecycle import EVENT_TYPES
 from mulligan.records.counts import COLUMNS
+from mulligan.records.exposition import PREFIX_ALLOWED, is_prefix
 from mulligan.records.failure_group import GROUP_ORDERS
 from mulligan.records.finding import Limits
 from mulligan.records.job import Job, JobFilter
@@ -90,6 +91,10 @@ def _is_positive(value: Duration) -> bool:
     return parse(value) > timedelta(0)
 
 
+def _is_step(value: Duration) -> bool:
+    return (step := parse(value)) > timedelta(0) and step % timedelta(minutes=1) == timedelta(0)
+
+
 def _are_scopes(value: object) -> bool:
     if isinstance(value, str) or not isinstance(value, Collection):
         return False
@@ -115,7 +120,9 @@ STATISTIC_ROWS = integer(1, MOST_STATISTICS)
 GROUP_ORDER = one_of(GROUP_ORDERS)
 GROWTH = Requirement(_is_growth, "a number greater than 1: how many times its failures")
 SPAN = one_of(tuple(SPANS))
+STEP = Requirement(_is_step, "a whole number of minutes, such as '10m' or '1h'")
 OUTCOME = one_of(OUTCOMES)
+METRICS_PREFIX = Requirement(is_prefix, PREFIX_ALLOWED)
 MOST_FAILURES = integer(1, MOST_JUDGED)
 # Any string sorts against ids, so a truncated cursor would return page one forever.
 CURSOR = Requirement(is_id, "the unchanged cursor of the previous page, or the id of its last item")

@@ -1,11 +1,14 @@
 """Doctor: checks store, workers and jobs, and reports what is wrong with its remedy. It changes nothing."""
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 
-from mulligan.console.arguments import DOCTOR_LIMITS, check
+from mulligan.console.arguments import BY_THE_CALL, DOCTOR_LIMITS, check
+from mulligan.console.duties import DutyStatus
+from mulligan.console.recent_failures import MOST_SUBJECTS, examine_recent
 from mulligan.errors import SchemaMismatch, StoreDamaged, StoreError, UndeclaredProxy
 from mulligan.explain.context import is_alive
 from mulligan.explain.words import at, counted, listed, quoted, relative
@@ -13,8 +16,9 @@ from mulligan.lifecycle import State
 from mulligan.policies.file import PolicyFile
 from mulligan.policies.unknown_names import Names, find_unknown_names
 from mulligan.records.delivery import DeliveryState
-from mulligan.records.finding import Check, Finding, Limits, ok, problem, warning
+from mulligan.records.finding import Check, Finding, Level, Limits, ok, problem, warning
 from mulligan.records.job import JobFilter, Lease
+from mulligan.records.readiness import Component, component
 from mulligan.records.subscription import Channel
 from mulligan.service.records import Family, ServiceRecord
 from mulligan.store.messages import Lane, WorkerRecord
@@ -29,6 +33,11 @@ MANY = 1_000
 NEARLY = 0.8
 # From this multiple of the limit on, leases and delays are wrong.
 FAR_OFF = 30
+# A duty is late after this many intervals without a run.
+LATE_INTERVALS = 10
+# The components that findings about a store that cannot be used are about.
+NAMES = {Check.REACHABLE: "store", Check.SCHEMA: "schema", Check.POSTGRES_PROXY: "store"}
+MORE_WORKERS = "run more workers, or raise --concurrency; see what they are busy with: mulligan workers"
 AWAY = "fix the cause; workers keep their running jobs and settle them when the store is back"
 DAMAGED = (
     "stop all workers now: no job in a damaged file is reliable, and every write may damage more; copy the "
@@ -47,26 +56,61 @@ class Doctor:
     policies: PolicyFile
     names: Callable[[], Names]
     has_smtp: Callable[[], bool]
+    duties: Callable[[], list[DutyStatus]]
+    limits: Callable[[], Limits]
+
+    @check(limits=DOCTOR_LIMITS, besides=BY_THE_CALL)
+    def examine(self, limits: Limits | None = None, *, besides: Collection[Check] = ()) -> list[Finding]:
+        """Run every check that the state of the store allows. `besides` are checks whose cost the caller can do
+        without. Without `limits`, the thresholds of the alert rules in force."""
+        opened = self._open(limits)
+        if isinstance(opened, list):
+            return opened
+        limits, clock = opened
+        try:
+            return [*self._examine(self.store(), limits, besides), clock]
+        except StoreError as error:
+            return [_unreachable(error), clock]
 
     @check(limits=DOCTOR_LIMITS)
-    def examine(self, limits: Limits | None = None) -> list[Finding]:
-        """Run every check that the state of the store allows."""
-        limits = limits or Limits()
+    def check_components(self, limits: Limits | None = None) -> list[Component]:
+        """What an installation needs, by the checks that cost the same however many jobs there are."""
+        opened = self._open(limits)
+        if isinstance(opened, list):
+            return [component(NAMES[finding.code], finding) for finding in opened]
+        limits, _ = opened
+        try:
+            return list(self._components(self.store(), limits))
+        except StoreError as error:
+            return [component("store", _unreachable(error))]
+
+    def _open(self, limits: Limits | None) -> tuple[Limits, Finding] | list[Finding]:
+        """The limits in force and the finding about the clock; or all findings, if the store cannot be used."""
         if not self.has_database():
             return [problem(Check.REACHABLE, "there is no database yet", "make it: mulligan migrate")]
         try:
             store = self.store()
-            clock = self._clock_of(store, limits)
+            limits = limits or self.limits()
+            return limits, self._clock_of(store, limits)
         except SchemaMismatch as error:
             return [ok(Check.REACHABLE, "the store answers"), _wrong_schema(error)]
         except UndeclaredProxy as error:
             return [ok(Check.REACHABLE, "the store answers"), problem(Check.POSTGRES_PROXY, str(error), error.remedy)]
         except StoreError as error:
             return [_unreachable(error)]
-        try:
-            return [*self._examine(store, limits), clock]
-        except StoreError as error:
-            return [_unreachable(error), clock]
+
+    def _components(self, store: Store, limits: Limits) -> Iterator[Component]:
+        now = store.now()
+        alive = [worker for worker in store.workers() if is_alive(worker, now)]
+        is_needed = store.next_due() is not None or bool(store.depths()[State.QUEUED])
+        yield component("store", ok(Check.REACHABLE, "the store answers"))
+        yield component("schema", ok(Check.SCHEMA, "the schema is up to date"))
+        yield component("workers", workers_alive(alive, is_needed=is_needed))
+        yield component("projection", projection(store, now, limits))
+        yield component("notifications", deliveries(store, has_smtp=self.has_smtp()))
+        for status in self.duties():
+            last_run_at = status.last.at if status.last else None
+            yield component(f"duty {status.name}", duty_late(status, now, limits), last_run_at=last_run_at)
 
     def _clock_of(self, store: Store, limits: Limits) -> Finding:
         clock = self.clock()
@@ -74,10 +118,10 @@ class Doctor:
         theirs = store.now()
         return clock_off(theirs - (before + (clock.now() - before) / 2), limits)
 
-    def _examine(self, store: Store, limits: Limits) -> Iterable[Finding]:
+    def _examine(self, store: Store, limits: Limits, besides: Collection[Check]) -> Iterable[Finding]:
         yield ok(Check.REACHABLE, "the store answers")
         yield ok(Check.SCHEMA, "the schema is up to date")
-        yield from store.examine(limits)
+        yield from store.examine(limits, besides=besides)
         now = store.now()
         workers, counted_lanes = store.workers(), store.lanes()
         lanes = [lane for lane in counted_lanes if not lane.is_misfit]
@@ -85,12 +129,16 @@ class Doctor:
         yield workers_alive(alive, is_needed=bool(lanes) or store.next_due() is not None)
         yield workers_silent([worker for worker in workers if worker not in alive], now)
         yield leases_expired(store, now, limits)
-        yield stuck(store, self.stuck_after())
+        yield stuck(store, self.stuck_after(), limits)
         yield unhandled(counted_lanes, alive)
         yield waiting(lanes, now, limits)
-        yield failed(store, now)
+        yield from depth(lanes, limits)
+        yield from examine_recent(store, now, limits)
+        if Check.JOBS_FAILED not in besides:
+            yield failed(store, now)
         yield paused(store, now, limits)
-        yield services(store.services(), now, limits)
+        yield duties_late(self.duties(), now, limits)
+        yield from services(store.services(), now, limits)
         yield service_names(store.service_names())
         yield cursors(store, now, limits)
         yield projection(store, now, limits)
@@ -149,15 +197,16 @@ def leases_expired(store: Store, now: datetime, limits: Limits) -> Finding:
     )
 
 
-def stuck(store: Store, after: timedelta) -> Finding:
+def stuck(store: Store, after: timedelta, limits: Limits) -> Finding:
     leases = store.stuck(after=after, limit=MANY)
     if not leases:
         return ok(Check.JOBS_STUCK, f"no job runs longer than {describe(after)} and its own timeout")
-    return problem(
+    found = (problem if len(leases) >= limits.stuck else warning)(
         Check.JOBS_STUCK,
         f"{counted(len(leases), 'job')} stuck, running longer than {describe(after)}: {_named(leases)}",
         "mulligan jobs stuck; then mulligan jobs process-stuck, or mulligan jobs retry ID",
     )
+    return replace(found, value=len(leases), threshold=limits.stuck)
 
 
 def _named(leases: Sequence[Lease]) -> str:
@@ -167,7 +216,7 @@ def _named(leases: Sequence[Lease]) -> str:
 def unhandled(lanes: Sequence[Lane], alive: Sequence[WorkerRecord]) -> Finding:
     # Another finding reports that no worker is alive.
     ready = [lane for lane in lanes if not lane.is_misfit]
-    left = [lane for lane in ready if alive and not any(_takes(worker, lane) for worker in alive)]
+    left = [lane for lane in ready if alive and not any(worker.takes(lane.queue, lane.kind) for worker in alive)]
     if left:
         return problem(
             Check.JOBS_UNHANDLED,
@@ -188,10 +237,6 @@ def _lanes(lanes: Sequence[Lane]) -> str:
     return "; ".join(named[:NAMED]) + "; …" * (len(named) > NAMED)
 
 
-def _takes(worker: WorkerRecord, lane: Lane) -> bool:
-    return lane.kind in worker.kinds and (worker.queues is None or lane.queue in worker.queues)
-
-
 def waiting(lanes: Sequence[Lane], now: datetime, limits: Limits) -> Finding:
     number = sum(lane.number for lane in lanes)
     if not lanes:
@@ -200,11 +245,27 @@ def waiting(lanes: Sequence[Lane], now: datetime, limits: Limits) -> Finding:
     found = f"{counted(number, 'ready job')}, the oldest ({oldest.kind!r}) since {at(oldest.since, now)}"
     if now - oldest.since < limits.wait:
         return ok(Check.JOBS_WAITING, found)
-    return warning(
-        Check.JOBS_WAITING,
-        found,
-        "run more workers, or raise --concurrency; see what they are busy with: mulligan workers",
-    )
+    late = warning(Check.JOBS_WAITING, found, MORE_WORKERS)
+    return replace(late, value=(now - oldest.since).total_seconds(), threshold=limits.wait.total_seconds())
+
+
+def depth(lanes: Sequence[Lane], limits: Limits) -> list[Finding]:
+    """A finding for each queue that is too deep."""
+    queues = Counter[str]()
+    for lane in lanes:
+        queues[lane.queue] += lane.number
+    deep = [(queue, number) for queue, number in queues.most_common(MOST_SUBJECTS) if number >= limits.depth]
+    if not deep:
+        return [ok(Check.JOBS_DEPTH, f"every queue has fewer than {limits.depth:,} ready jobs")]
+    return [
+        replace(
+            warning(Check.JOBS_DEPTH, f"queue {queue!r} has {counted(number, 'ready job')}", MORE_WORKERS),
+            subject=queue,
+            value=number,
+            threshold=limits.depth,
+        )
+        for queue, number in deep
+    ]
 
 
 def failed(store: Store, now: datetime) -> Finding:
@@ -242,14 +303,46 @@ def paused(store: Store, now: datetime, limits: Limits) -> Finding:
     return warning(Check.DUTIES_PAUSED, f"paused: {'; '.join(found)}", remedy)
 
 
-def services(records: Sequence[ServiceRecord], now: datetime, limits: Limits) -> Finding:
+def duty_late(status: DutyStatus, now: datetime, limits: Limits) -> Finding:
+    """Whether the live workers that do a duty have not done it for long."""
+    at = status.last.at if status.last else None
+    if at is None:
+        return ok(Check.DUTIES_LATE, f"{status.name} has not run yet")
+    found = f"{status.name} ran {relative(at, now)}"
+    longest = max(limits.duty, LATE_INTERVALS * status.interval)
+    # Other findings report pauses, and that no worker is alive.
+    if status.paused or not status.workers or now - at < longest:
+        return ok(Check.DUTIES_LATE, found)
+    remedy = f"see the log of the workers for its error; run it here: mulligan duties run {status.name}"
+    return warning(Check.DUTIES_LATE, found, remedy)
+
+
+def duties_late(statuses: Sequence[DutyStatus], now: datetime, limits: Limits) -> Finding:
+    late = [finding for status in statuses if (finding := duty_late(status, now, limits)).level is not Level.OK]
+    if not late:
+        return ok(Check.DUTIES_LATE, "no duty is late")
+    found = "; ".join(finding.found for finding in late[:NAMED]) + "; …" * (len(late) > NAMED)
+    return warning(Check.DUTIES_LATE, f"duties are late: {found}", late[0].remedy)
+
+
+def services(records: Sequence[ServiceRecord], now: datetime, limits: Limits) -> list[Finding]:
+    """A finding for each service in trouble."""
     troubled = [record for record in records if record.state != "closed" or record.is_failing or record.forced]
     if not troubled:
-        return ok(Check.SERVICES_TROUBLED, "no service is open, failing or forced")
+        return [ok(Check.SERVICES_TROUBLED, "no service is open, failing or forced")]
     troubled.sort(key=lambda record: (record.state == "closed", record.since or now))
-    found = "; ".join(_troubled(record, now) for record in troubled[:NAMED]) + "; …" * (len(troubled) > NAMED)
-    lasts = any(record.state != "closed" and now - (record.since or now) >= limits.outage for record in troubled)
-    return (problem if lasts else warning)(Check.SERVICES_TROUBLED, found, _remedy(troubled[0]))
+    found = [_service(record, now, limits) for record in troubled[:MOST_SUBJECTS]]
+    if more := len(troubled) - len(found):
+        found[-1] = replace(found[-1], found=f"{found[-1].found}; and {counted(more, 'other service')}")
+    return found
+
+
+def _service(record: ServiceRecord, now: datetime, limits: Limits) -> Finding:
+    lasted = now - (record.since or now) if record.state != "closed" else timedelta(0)
+    found = (problem if lasted >= limits.outage else warning)(
+        Check.SERVICES_TROUBLED, _troubled(record, now), _remedy(record)
+    )
+    return replace(found, subject=record.name, value=lasted.total_seconds(), threshold=limits.outage.total_seconds())
 
 
 def _troubled(record: ServiceRecord, now: datetime) -> str:

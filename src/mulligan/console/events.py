@@ -14,7 +14,7 @@ from mulligan.console.arguments import (
     TYPES,
     check,
 )
-from mulligan.errors import UnknownProjection
+from mulligan.errors import BadArgument, UnknownProjection
 from mulligan.records.event import Cursor, Event, EventFilter, EventPage
 from mulligan.records.progress import Progress
 from mulligan.store.projections import Apply
@@ -26,6 +26,20 @@ class EventLog:
     """`owner=None` is the administrator."""
 
     store: Callable[[], Store]
+    require_service: Callable[[str], None]
+    """Raises UnknownService."""
+
+    @check(service=NAME, batch=NAME, owner=NAME, limit=PAGE_SIZE)
+    def history(
+        self, *, service: str | None = None, batch: str | None = None, owner: str | None = None, limit: int = 100
+    ) -> list[Event]:
+        if (service is None) is (batch is None):
+            raise BadArgument("the subject", {"service": service, "batch": batch}, "one of service= and batch=")
+        if service is not None:
+            self.require_service(service)
+        if batch is not None:
+            self.store().batch(batch, owner=owner)
+        return self.store().history(service=service, batch=batch, owner=owner, limit=limit)
 
     @check(job=NAME, owner=NAME, after=POSITION, limit=PAGE_SIZE)
     def events(

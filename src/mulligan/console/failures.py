@@ -61,7 +61,8 @@ class Failures:
             owner=owner, states=_states(state), kind=kind, code=code, order=order, skip=_skip(cursor), limit=limit
         )
         reached = self.store().projection_status().reached_at
-        return GroupPage(tuple(groups), None if following is None else str(following), reached)
+        counts = self.store().count_groups(owner=owner, kind=kind, code=code)
+        return GroupPage(tuple(groups), None if following is None else str(following), reached, counts)
 
     @check(group=NAME, owner=NAME)
     def find(self, group: str, *, owner: str | None = None) -> FailureGroup:

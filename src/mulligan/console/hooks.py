@@ -5,7 +5,19 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from mulligan.console.arguments import BODY, CURSOR, FLAG, HEADERS, KEY_NAME, NAME, PAGE_SIZE, SCOPES, STRING, check
+from mulligan.console.arguments import (
+    BODY,
+    CURSOR,
+    FLAG,
+    HEADERS,
+    KEY_NAME,
+    NAME,
+    PAGE_SIZE,
+    REQUEST_ID,
+    SCOPES,
+    STRING,
+    check,
+)
 from mulligan.console.redrives import Redrives
 from mulligan.errors import BadSubscriptionOption, HookCalledTooOften, HookRefused, SubscriptionNotAllowed
 from mulligan.failure.redact import bounded
@@ -15,6 +27,7 @@ from mulligan.records.job import JobFilter
 from mulligan.records.key import Scope
 from mulligan.records.rate import parse_rate
 from mulligan.records.redrive import Redrive
+from mulligan.store.requests import AnswerFormat, format_with, to_once
 from mulligan.store.store import Store
 
 # How far the time of a call may be from the store's.
@@ -23,6 +36,7 @@ LONGEST_MESSAGE_ID = 100
 # Of one hook, over all servers.
 CALLS = parse_rate("10/m")
 UNKNOWN_ACTOR = "unknown"
+HOOK: AnswerFormat[IncomingHook] = format_with(IncomingHook, _secret=str)
 
 
 class IsSigned(Protocol):
@@ -46,6 +60,7 @@ class IncomingHooks:
         within=SCOPES,
         is_audited=FLAG,
         actor=STRING,
+        request_id=REQUEST_ID,
     )
     def create(
         self,
@@ -57,37 +72,48 @@ class IncomingHooks:
         within: Collection[Scope] | None = None,
         is_audited: bool = False,
         actor: str | None = None,
+        request_id: str | None = None,
     ) -> CreatedHook:
         """With `within`, the scopes of the caller's key: a hook retries jobs, so they must allow that."""
+        terms = {"name": name, "group": group, "batch": batch, "actor": actor}
+        once = to_once(request_id, "create hook", HOOK, owner, **terms)
+        if answers := self.store().find_answers(once):
+            return _show(answers[0])
         if (group is None) is (batch is None):
             raise BadSubscriptionOption("group", "a hook needs either group= or batch=: whose failed jobs it retries")
         if within is not None and Scope.JOBS_RETRY not in within:
             raise SubscriptionNotAllowed(f"a hook retries jobs, and the key lacks the scope {Scope.JOBS_RETRY}")
         if batch is not None:
             self.store().batch(batch, owner=owner)
-        secret = self.new_secret()
         values = {
             "id": self.ids(),
             "owner": owner,
             "name": name,
             "error_group": group,
             "batch": batch,
-            "secret": secret,
+            "secret": self.new_secret(),
             "created_by": bounded(actor),
         }
         audit = [] if is_audited else [self._entry("create hook", values["id"] or "", owner, actor)]
-        return CreatedHook(hook=self.store().create_hook(values, audit=audit), secret=secret)
+        return _show(self.store().create_hook(values, audit=audit, once=once))
 
     @check(owner=KEY_NAME, limit=PAGE_SIZE, cursor=CURSOR)
     def list_all(self, *, owner: str | None = None, limit: int = 50, cursor: str | None = None) -> list[IncomingHook]:
         return self.store().hooks(owner=owner, limit=limit, cursor=cursor)
 
-    @check(hook=NAME, owner=KEY_NAME, is_audited=FLAG, actor=STRING)
+    @check(hook=NAME, owner=KEY_NAME, is_audited=FLAG, actor=STRING, request_id=REQUEST_ID)
     def remove(
-        self, hook: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        hook: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> IncomingHook:
         audit = [] if is_audited else [self._entry("remove hook", hook, owner, actor)]
-        return self.store().remove_hook(hook, owner=owner, audit=audit)
+        once = to_once(request_id, "remove hook", HOOK, owner, hook=hook, actor=actor)
+        return self.store().remove_hook(hook, owner=owner, audit=audit, once=once)
 
     @check(hook=NAME, headers=HEADERS, body=BODY, ip=STRING)
     def receive(self, hook: str, headers: Mapping[str, str], body: bytes, *, ip: str | None = None) -> Redrive:
@@ -139,3 +165,7 @@ class IncomingHooks:
     def _entry(self, action: str, target: str, owner: str | None, actor: str | None) -> NewAuditEntry:
         by = bounded(actor or UNKNOWN_ACTOR)
         return NewAuditEntry(id=self.ids(), actor=by, action=action, target=target, owner=owner)
+
+
+def _show(hook: IncomingHook) -> CreatedHook:
+    return CreatedHook(hook=hook, secret=hook._secret)

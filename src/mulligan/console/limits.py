@@ -23,6 +23,9 @@ class LimitUsage:
         found = self.store().limits([f"owner/{EVERY_OWNER}"])
         return found[0].most if found else None
 
+    def list_budgets(self) -> list[SpendingRecord]:
+        return self.store().budgets()
+
     @check(owner=NAME)
     def spending(self, owner: str) -> SpendingRecord | None:
         return self.store().spending(owner)

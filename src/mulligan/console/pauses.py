@@ -135,7 +135,7 @@ class Pauses:
             case "intake":
                 self._require_intake(name)
             case "queue":
-                known = self._known_queues()
+                known = self.known_queues()
                 if name not in known and not self._has_jobs(JobFilter(queue=name)):
                     raise UnknownQueue(name, known)
             case _:
@@ -144,11 +144,12 @@ class Pauses:
                     raise UnknownKind(name, kinds)
 
     def _require_intake(self, name: str) -> None:
-        known = {EVERYTHING, *self._known_kinds(), *self._known_queues()}
+        known = {EVERYTHING, *self._known_kinds(), *self.known_queues()}
         if name not in known and not self._has_jobs(JobFilter(queue=name)) and not self._has_jobs(JobFilter(kind=name)):
             raise UnknownIntake(name, known)
 
-    def _known_queues(self) -> set[str]:
+    def known_queues(self) -> set[str]:
+        """The queues of tasks, settings and workers."""
         of_workers = (queue for worker in self.store().workers() for queue in worker.queues or ())
         return {*(task.queue for task in self.tasks.values()), *self.queues(), *of_workers}
 

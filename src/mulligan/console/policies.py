@@ -1,13 +1,14 @@
 """The retry policies in force, as data and in words."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from mulligan.console.arguments import NAME, check
 from mulligan.explain.words import end_sentence, quoted, times
-from mulligan.failure.policy import RetryPolicy
+from mulligan.failure.packs.installed import packs
+from mulligan.failure.policy import RetryPolicy, Row, schedule
 from mulligan.failure.rule import AnyRule, Rule, name_of
 from mulligan.policies.file import PolicyFile
 from mulligan.policies.in_force import InForce
@@ -15,6 +16,9 @@ from mulligan.policies.unknown_names import Names, find_unknown_names
 from mulligan.task.registry import Registry
 from mulligan.task.task import Task
 from mulligan.values.duration import describe
+
+# Of the schedule of a policy.
+SHOWN_RETRIES = 20
 
 Sections = Mapping[str, Mapping[str, Any]]
 
@@ -34,8 +38,9 @@ class RuleStatus:
 class PolicyStatus:
     """The policy in force for the jobs of one kind and owner.
 
-    `rules` are those of the policies file. `sources` names the section of the file that set each value, and `version`
-    is the version of the file.
+    `rules` are those of the policies file, `code_rules` those of the task and of the app, which are tried next.
+    `schedule` is when a job that keeps failing is retried. `sources` names the section of the file that set each value,
+    and `version` is the version of the file.
     """
 
     kind: str
@@ -54,6 +59,8 @@ class PolicyStatus:
     max_snoozes: int
     longest_hint: timedelta
     rules: tuple[RuleStatus, ...]
+    code_rules: tuple[RuleStatus, ...]
+    schedule: tuple[Row, ...]
     sources: Mapping[str, str]
     version: str | None
     in_words: tuple[str, ...]
@@ -85,9 +92,22 @@ class PoliciesInForce:
     file: PolicyFileStatus | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackStatus:
+    """A pack of rules. `source` is the distribution that has it. One that cannot be loaded has a `problem`."""
+
+    name: str
+    source: str
+    rules: tuple[RuleStatus, ...]
+    problem: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyConsole:
+    """`rules` are those of the app."""
+
     tasks: Registry
+    rules: Sequence[AnyRule]
     in_force: Callable[[str, str], InForce]
     file: PolicyFile
     names: Callable[[], Names]
@@ -95,8 +115,14 @@ class PolicyConsole:
     @check(kind=NAME, of_owner=NAME)
     def find(self, kind: str | None = None, *, of_owner: str = "") -> PoliciesInForce:
         tasks = list(self.tasks.values()) if kind is None else [self.tasks[kind]]
-        found = [_status(task, of_owner, self.in_force(task.name, of_owner)) for task in tasks]
+        found = [_status(task, of_owner, self.in_force(task.name, of_owner), self.rules) for task in tasks]
         return PoliciesInForce(policies=tuple(found), file=self._file())
+
+    def packs(self) -> list[PackStatus]:
+        return [
+            PackStatus(name=pack.name, source=pack.source, rules=_rules(pack.rules), problem=pack.problem)
+            for pack in packs()
+        ]
 
     def _file(self) -> PolicyFileStatus | None:
         file, current = self.file, self.file.current
@@ -116,7 +142,7 @@ class PolicyConsole:
         )
 
 
-def _status(task: Task[..., Any, Any], owner: str, standing: InForce) -> PolicyStatus:
+def _status(task: Task[..., Any, Any], owner: str, standing: InForce, rules_of_app: Sequence[AnyRule]) -> PolicyStatus:
     policy = standing.policy
     return PolicyStatus(
         kind=task.name,
@@ -134,11 +160,21 @@ def _status(task: Task[..., Any, Any], owner: str, standing: InForce) -> PolicyS
         max_crashes=policy.max_crashes,
         max_snoozes=policy.max_snoozes,
         longest_hint=policy.longest_hint,
-        rules=tuple(rule_status(rule) for rule in standing.rules),
+        rules=_rules(standing.rules),
+        code_rules=_rules(rule for rule in (*task.rules, *rules_of_app) if _concerns(rule, task)),
+        schedule=tuple(schedule(policy, at_most=SHOWN_RETRIES)),
         sources=standing.sources,
         version=standing.version,
         in_words=tuple(_in_words(standing)),
     )
+
+
+def _concerns(rule: AnyRule, task: Task[..., Any, Any]) -> bool:
+    return not isinstance(rule, Rule) or rule.kind is None or rule.kind in (task.name, *task.aliases)
+
+
+def _rules(rules: Iterable[AnyRule]) -> tuple[RuleStatus, ...]:
+    return tuple(map(rule_status, rules))
 
 
 def rule_status(rule: AnyRule) -> RuleStatus:

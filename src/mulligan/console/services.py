@@ -15,6 +15,7 @@ from mulligan.service.records import Demand, ServiceRecord, ServiceRequest, Serv
 from mulligan.store.requests import AnswerFormat, answer_format, part_id, to_once
 from mulligan.store.store import Store
 from mulligan.task.task import Task
+from mulligan.values.duration import describe
 
 logger = logging.getLogger("mulligan.console")
 
@@ -38,19 +39,26 @@ class Services:
 
     @check(name=NAME)
     def handle(self, name: str) -> "ServiceHandle":
-        self.find(name)
+        self.require_known(name)
         return ServiceHandle(name, self)
 
     def find(self, name: str) -> ServiceStatus:
         """Raise UnknownService if neither code nor store names it. A pattern is shown as it is configured."""
+        self.require_known(name)
+        return self._status(name, self._stored([name]))
+
+    def require_known(self, name: str) -> None:
+        """Raise UnknownService if neither code nor store names it."""
         if name not in self._patterns():
             self.require(name)
-        return self._status(name, self._stored())
 
     def require(self, name: str) -> None:
         """Raise UnknownService for a name that cannot be forced or paused: an unknown one, or a pattern."""
+        # What the code names is known without the store.
+        if self._is_named(name):
+            return
         stored = self._stored()
-        if not self._is_named(name) and name not in stored.names:
+        if name not in stored.names:
             raise UnknownService(name, {*self._named(), *self._patterns(), *stored.records, *stored.demands})
 
     def find_for_job(self, name: str) -> ServiceStatus | None:
@@ -123,9 +131,16 @@ class Services:
             probes=service.probes,
             has_probe=service.probe is not None,
             budget=service.budget,
+            window=_describe_window(service),
+            min_calls=service.min_calls,
+            open_at=service.open_at,
             most_a_second=service.rate,
             is_known=name in stored.records,
         )
+
+
+def _describe_window(service: Service) -> str:
+    return f"{service.window} calls" if isinstance(service.window, int) else describe(service.window)
 
 
 class _Stored(NamedTuple):

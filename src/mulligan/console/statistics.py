@@ -4,12 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from mulligan.console.arguments import NAME, OUTCOME, SPAN, STATISTIC_ROWS, TIME, check
-from mulligan.records.statistics import BOUNDS, SPANS, Statistics, judge_retries
+from mulligan.console.arguments import NAME, OUTCOME, SPAN, STATISTIC_ROWS, STEP, TIME, check
+from mulligan.errors import BadArgument
+from mulligan.records.statistics import BOUNDS, SPANS, FailureTrend, Statistics, judge_retries
 from mulligan.store.store import Store
+from mulligan.values.duration import Duration, parse
 
 # How far back an answer reaches if nothing is asked for.
 BACK = {"minute": timedelta(hours=1), "hour": timedelta(days=1), "day": timedelta(days=30)}
+# Of a trend: a day of ten minutes.
+STEPS = 144
+MOST_STEPS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,29 @@ class StatisticConsole:
             other=sum(row.number for row in rows if row.is_other),
             retries=judge_retries(rows),
             status=store.projection_status(),
+        )
+
+    @check(step=STEP, since=TIME, until=TIME, kind=NAME, code=NAME, owner=NAME)
+    def failures(
+        self,
+        *,
+        step: Duration = "10m",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        kind: str | None = None,
+        code: str | None = None,
+        owner: str | None = None,
+    ) -> FailureTrend:
+        store, length = self.store(), parse(step)
+        until = until or store.now() + timedelta(microseconds=1)
+        since = since or until - STEPS * length
+        # The step that has `since` in it belongs to the answer.
+        first = since - timedelta(seconds=since.timestamp() % length.total_seconds())
+        if until - first > MOST_STEPS * length:
+            raise BadArgument("since", since, f"at most {MOST_STEPS:,} steps before the end")
+        points = store.failure_points(length, since=first, until=until, kind=kind, code=code, owner=owner)
+        return FailureTrend(
+            since=since, until=until, step=length, points=tuple(points), status=store.projection_status()
         )
 
     def rebuild(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mulligan.console.arguments import BY_THE_CALL, CURSOR, FLAG, KEY_NAME, NAME, PAGE_SIZE, STRING, check
+from mulligan.console.arguments import BY_THE_CALL, CURSOR, FLAG, KEY_NAME, NAME, PAGE_SIZE, REQUEST_ID, STRING, check
 from mulligan.errors import BadSubscriptionOption, SubscriptionNotAllowed, TargetRefused
 from mulligan.failure.redact import bounded
 from mulligan.records.admission import NewAuditEntry
@@ -18,16 +18,19 @@ from mulligan.records.subscription import (
     Channel,
     CreatedSubscription,
     NewSubscription,
+    SigningSecret,
     SubscriptionRecord,
     check_channel,
     check_choice,
     check_digest,
 )
+from mulligan.store.requests import DELIVERY, AnswerFormat, format_with, to_once
 from mulligan.store.store import Store
 from mulligan.values.duration import Duration
 
 T = TypeVar("T")
 
+RECORD: AnswerFormat[SubscriptionRecord] = format_with(SubscriptionRecord, _secrets=tuple[SigningSecret, ...])
 UNKNOWN_ACTOR = "unknown"
 TEST = "subscription.test"
 
@@ -55,6 +58,7 @@ class Subscriptions:
         for_owner=FLAG,
         is_audited=FLAG,
         actor=STRING,
+        request_id=REQUEST_ID,
     )
     def create(
         self,
@@ -69,6 +73,7 @@ class Subscriptions:
         for_owner: bool = False,
         is_audited: bool = False,
         actor: str | None = None,
+        request_id: str | None = None,
     ) -> CreatedSubscription:
         """With `for_owner`, the owner itself creates it: no mails, which could go to strangers."""
         choice = _option("types", lambda: check_choice(types, fields))
@@ -87,8 +92,20 @@ class Subscriptions:
             secret=self.new_secret() if by is Channel.WEBHOOK else None,
         )
         audit = self._audit("create subscription", new.id, owner, actor, is_audited=is_audited)
-        created = self.store().create_subscription(new, cursor=self.cursor, audit=audit)
-        return CreatedSubscription(subscription=created, secret=new.secret)
+        once = to_once(
+            request_id,
+            "subscribe",
+            RECORD,
+            owner,
+            name=name,
+            choice=choice,
+            channel=by,
+            to=new.to,
+            digest=new.digest,
+            actor=actor,
+        )
+        created = self.store().create_subscription(new, cursor=self.cursor, audit=audit, once=once)
+        return _show(created)
 
     @check(owner=KEY_NAME, limit=PAGE_SIZE, cursor=CURSOR)
     def list_all(
@@ -100,13 +117,22 @@ class Subscriptions:
     def find(self, subscription: str, *, owner: str | None = None) -> SubscriptionRecord:
         return self.store().subscription(subscription, owner=owner)
 
-    @check(subscription=NAME, owner=KEY_NAME, is_audited=FLAG, actor=STRING)
+    @check(subscription=NAME, owner=KEY_NAME, is_audited=FLAG, actor=STRING, request_id=REQUEST_ID)
     def remove(
-        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> SubscriptionRecord:
+        once = to_once(request_id, "unsubscribe", RECORD, owner, subscription=subscription, actor=actor)
+        if answers := self.store().find_answers(once):
+            return answers[0]
         self._refuse_code(subscription, owner, "remove")
         audit = self._audit("remove subscription", subscription, owner, actor, is_audited=is_audited)
-        return self.store().remove_subscription(subscription, owner=owner, audit=audit)
+        return self.store().remove_subscription(subscription, owner=owner, audit=audit, once=once)
 
     def _refuse_code(self, subscription: str, owner: str | None, verb: str) -> None:
         found = self.store().subscription(subscription, owner=owner)
@@ -116,7 +142,7 @@ class Subscriptions:
                 "disable it instead"
             )
 
-    @check(subscription=NAME, owner=KEY_NAME, reason=STRING, is_audited=FLAG, actor=STRING)
+    @check(subscription=NAME, owner=KEY_NAME, reason=STRING, is_audited=FLAG, actor=STRING, request_id=REQUEST_ID)
     def disable(
         self,
         subscription: str,
@@ -125,35 +151,62 @@ class Subscriptions:
         reason: str | None = None,
         is_audited: bool = False,
         actor: str | None = None,
+        request_id: str | None = None,
     ) -> SubscriptionRecord:
         audit = self._audit("disable subscription", subscription, owner, actor, is_audited=is_audited)
         because = bounded(reason or f"by {actor or UNKNOWN_ACTOR}")
-        return self.store().disable_subscription(subscription, because, owner=owner, audit=audit)
+        terms = {"subscription": subscription, "reason": reason, "actor": actor}
+        once = to_once(request_id, "disable subscription", RECORD, owner, **terms)
+        return self.store().disable_subscription(subscription, because, owner=owner, audit=audit, once=once)
 
-    @check(subscription=NAME, owner=KEY_NAME, is_audited=FLAG, actor=STRING)
+    @check(subscription=NAME, owner=KEY_NAME, is_audited=FLAG, actor=STRING, request_id=REQUEST_ID)
     def enable(
-        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> SubscriptionRecord:
         audit = self._audit("enable subscription", subscription, owner, actor, is_audited=is_audited)
-        return self.store().enable_subscription(subscription, owner=owner, audit=audit)
+        once = to_once(request_id, "enable subscription", RECORD, owner, subscription=subscription, actor=actor)
+        return self.store().enable_subscription(subscription, owner=owner, audit=audit, once=once)
 
-    @check(subscription=NAME, owner=KEY_NAME, is_audited=FLAG, actor=STRING)
+    @check(subscription=NAME, owner=KEY_NAME, is_audited=FLAG, actor=STRING, request_id=REQUEST_ID)
     def rotate(
-        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> CreatedSubscription:
+        once = to_once(request_id, "rotate secret", RECORD, owner, subscription=subscription, actor=actor)
+        if answers := self.store().find_answers(once):
+            return _show(answers[0])
         found = self.store().subscription(subscription, owner=owner)
         if found.channel is not Channel.WEBHOOK:
             raise SubscriptionNotAllowed(f"subscription {found.name!r} sends mails, which have no secret")
         secret = self.new_secret()
         audit = self._audit("rotate secret", subscription, owner, actor, is_audited=is_audited)
-        rotated = self.store().rotate_secret(subscription, secret, owner=owner, audit=audit)
-        return CreatedSubscription(subscription=rotated, secret=secret)
+        return _show(self.store().rotate_secret(subscription, secret, owner=owner, audit=audit, once=once))
 
-    @check(subscription=NAME, owner=KEY_NAME, is_audited=FLAG, actor=STRING)
+    @check(subscription=NAME, owner=KEY_NAME, is_audited=FLAG, actor=STRING, request_id=REQUEST_ID)
     def test(
-        self, subscription: str, *, owner: str | None = None, is_audited: bool = False, actor: str | None = None
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        is_audited: bool = False,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> Delivery:
         """Send a sample, whatever the subscription chooses. One whose code finds the recipient cannot be tested."""
+        once = to_once(request_id, "test subscription", DELIVERY, owner, subscription=subscription, actor=actor)
+        if answers := self.store().find_answers(once):
+            return answers[0]
         found = self.store().subscription(subscription, owner=owner)
         if found.to is None:
             raise SubscriptionNotAllowed(
@@ -161,7 +214,7 @@ class Subscriptions:
             )
         new = self._sample(found)
         audit = self._audit("test subscription", subscription, owner, actor, is_audited=is_audited)
-        return self.store().send_test(new, self.to_job(new, new.id), audit=audit)
+        return self.store().send_test(new, self.to_job(new, new.id), audit=audit, once=once)
 
     def _sample(self, subscription: SubscriptionRecord) -> NewDelivery:
         new_id, now = self.ids(), to_json(self.store().now())
@@ -189,6 +242,12 @@ class Subscriptions:
             return []
         by = bounded(actor or UNKNOWN_ACTOR)
         return [NewAuditEntry(id=self.ids(), actor=by, action=action, target=target, owner=owner)]
+
+
+def _show(record: SubscriptionRecord) -> CreatedSubscription:
+    """With the secret that signs from now on, also in the answer to a repeated request."""
+    secret = record._secrets[0].secret if record._secrets else None
+    return CreatedSubscription(subscription=record, secret=secret)
 
 
 def _option(name: str, read: Callable[[], T]) -> T:

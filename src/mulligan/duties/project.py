@@ -1,5 +1,6 @@
-"""Project: fold the event log into failure groups and statistics. Any worker does it; each page counts once."""
+"""Project: fold the log into failure groups, statistics and metrics. Any worker does it; each page counts once."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
@@ -14,6 +15,8 @@ Fold = Callable[[Sequence[Entry]], Folded]
 # The fraction of the interval that a run may take: little while jobs are being worked off, more once it is far behind.
 SHARE, SHARE_BEHIND = 0.1, 0.5
 BEHIND = timedelta(minutes=5)
+# How often to see whether long queues are to be counted again.
+COUNT_SECONDS = 30.0
 
 
 @dataclass(slots=True, eq=False)
@@ -25,14 +28,25 @@ class Project:
     interval: float
     limit: int
     name: str = "project"
+    _counted_at: float = -math.inf
 
     def step(self) -> int:
         """Fold pages until the end of the log, or until the time of this run is used up. Return how many events."""
-        return self._run(self.interval * SHARE, self.interval * SHARE_BEHIND)
+        total = self._run(self.interval * SHARE, self.interval * SHARE_BEHIND)
+        self._count_depths()
+        return total
 
     def catch_up(self) -> int:
         """Fold all that is there."""
-        return self._run(float("inf"), float("inf"))
+        total = self._run(math.inf, math.inf)
+        self._count_depths()
+        return total
+
+    def _count_depths(self) -> None:
+        """Now and then. The store knows whether another worker has done it."""
+        if self.clock.monotonic() - self._counted_at >= COUNT_SECONDS:
+            self._counted_at = self.clock.monotonic()
+            self.store.count_depths()
 
     def _run(self, seconds: float, seconds_behind: float) -> int:
         began, total = self.clock.monotonic(), 0

@@ -14,6 +14,8 @@ from mulligan.store.store import Store
 PASSES = 50
 # Minutes, hours or days whose statistics one run deletes.
 MOST_SPANS = 100
+# A series of a metric that has not changed for so long makes room for others.
+SERIES_KEPT = timedelta(days=90)
 # Whatever their number: a client that repeats an enqueue must find its job, not store it again.
 YOUNGEST = timedelta(hours=1)
 
@@ -91,6 +93,7 @@ class Prune:
         for span, age in self.spans.items():
             if age is not None:
                 self.store.prune_statistics(SPANS[span], before=now - age, limit=MOST_SPANS)
+        self.store.prune_totals(before=now - SERIES_KEPT)
 
     def _prune_deliveries(self, now: datetime) -> int:
         if self.deliveries is None:

@@ -29,7 +29,7 @@ TOLERANCE_SECONDS = 1.0
 
 
 class TakeStuck(Protocol):
-    def __call__(self, *, limit: int) -> list[str]: ...
+    def __call__(self, *, limit: int, now: datetime) -> list[str]: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -88,11 +88,12 @@ class Reclaim:
         taken: list[str] = []
         if self.take_stuck is None:
             found = self.store.stuck(after=self.stuck_after, limit=1_000)
-            stuck = [lease.fence.id for lease in found if self.judge.is_over_time(lease, now)]
+            stuck = [lease.fence.id for lease in found if self.judge.is_stuck(lease, now, after=self.stuck_after)]
             sentence = "%d jobs are stuck: they have been running for longer than %s (%s%s); see: mulligan jobs stuck"
             self._log_stuck(stuck, sentence)
         elif is_quiet:
-            taken = self.take_stuck(limit=self.limit)
+            # Not the store's clock by now: it may have stepped since it was trusted, while this process did not run.
+            taken = self.take_stuck(limit=self.limit, now=now)
             self._log_stuck(taken, "%d stuck jobs were taken from their workers: they ran for longer than %s (%s%s)")
         else:
             return 0

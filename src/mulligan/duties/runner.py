@@ -37,16 +37,15 @@ class PendingDuties:
         self._clock = clock
         self._stale_at: float | None = None
 
-    def expire(self) -> None:
-        """Read again the next time, whatever the clock says."""
-        self._stale_at = None
+    def refresh(self, chores: DutyOverview | None = None) -> DutyOverview:
+        """Read again, whatever the clock says. `chores` were read just now."""
+        self._chores = self._store.duty_overview() if chores is None else chores
+        self._stale_at = self._clock.monotonic() + FRESH_SECONDS
+        return self._chores
 
     def now(self) -> DutyOverview:
-        now = self._clock.monotonic()
-        if self._stale_at is None or now >= self._stale_at:
-            self._chores = self._store.duty_overview()
-            self._stale_at = now + FRESH_SECONDS
-        return self._chores
+        is_stale = self._stale_at is None or self._clock.monotonic() >= self._stale_at
+        return self.refresh() if is_stale else self._chores
 
 
 class DutyRunner:
@@ -63,7 +62,10 @@ class DutyRunner:
         self._done_at = self._seconds = 0.0
 
     def step(self) -> int:
-        chores = self._pending.now()
+        return self.step_for(self._pending.now())
+
+    def step_for(self, chores: DutyOverview) -> int:
+        """Run it, if according to `chores` it is not paused and has something to do."""
         if self.name in chores.paused:
             return 0
         began = self._clock.monotonic()
@@ -136,11 +138,11 @@ class DutyGroup:
         self._clock = clock
         self._ran_at: float | None = None
 
-    def run_now(self) -> int:
-        """Run them all; how many jobs and batches were moved."""
+    def run_now(self, chores: DutyOverview | None = None) -> int:
+        """Run them all; how many jobs and batches were moved. `chores` were read just now."""
         self._ran_at = self._clock.monotonic()
-        self.pending.expire()
-        return sum(runner.step() for runner in self._runners)
+        chores = self.pending.refresh(chores)
+        return sum([runner.step_for(chores) for runner in self._runners])
 
     def step(self) -> int:
         """Run them, unless they already ran at this very moment."""

@@ -42,14 +42,13 @@ class RunSchedules:
         """How many jobs were enqueued."""
         if not self.timetable or (self._is_planned and not self.has_ticks()):
             return 0
-        now = self.store.now()
+        now, stored, paused = self.store.schedule_overview()
         self._began = self._began or now
-        records = {record.name: record for record in self.store.schedules()}
+        records = {record.name: record for record in stored}
         self._is_planned = all(
             name in records and records[name].definition == schedule.definition
             for name, schedule in self.timetable.items()
         )
-        paused = {pause.name for pause in self.store.pauses() if pause.what == "schedule"}
         # A paused schedule is only marked as seen: its ticks count as missed later.
         steps = {name: self._mark_seen if name in paused else self._tick for name in self.timetable}
         return sum(

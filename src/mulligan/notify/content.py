@@ -4,6 +4,7 @@ The HTML has one column, inline styles and no images, because mail programs remo
 dark scheme are in a style sheet; a program that removes it shows the light scheme.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -119,8 +120,8 @@ _DARK = """
 def _html(content: Content, public_url: str | None, name: str | None) -> str:
     parts = [
         f'<p style="margin:0 0 16px">Hello {_escape(name)},</p>' if name else "",
-        f'<h1 style="margin:0 0 8px;font-size:20px;line-height:1.3;font-weight:600">{_escape(content.headline)}</h1>',
-        f'<p style="margin:0 0 20px">{_escape(content.lead)}</p>',
+        f'<h1 style="margin:0 0 8px;font-size:20px;line-height:1.3;font-weight:600">{_flow(content.headline)}</h1>',
+        f'<p style="margin:0 0 20px">{_flow(content.lead)}</p>',
         _facts(content.facts),
         _quote(content.quote),
         _entries(content.entries, public_url),
@@ -163,7 +164,7 @@ def _facts(facts: Sequence[tuple[str, str]]) -> str:
         return ""
     rows = "".join(
         f'<tr><td class="soft" style="padding:3px 16px 3px 0;color:#5b6b7b;white-space:nowrap;vertical-align:top">'
-        f'{_escape(label)}</td><td style="padding:3px 0;vertical-align:top">{_escape(value)}</td></tr>'
+        f'{_escape(label)}</td><td style="padding:3px 0;vertical-align:top">{_flow(value)}</td></tr>'
         for label, value in facts
     )
     style = "border-collapse:collapse;font:inherit;color:inherit;margin:0 0 20px"
@@ -188,9 +189,9 @@ def _entry(entry: Entry, link: str) -> str:
     title = _escape(entry.title)
     if link:
         title = f'<a class="link" href="{_escape(link)}" style="color:#1a5fb4;text-decoration:none">{title}</a>'
-    detail = f"<div>{_escape(entry.detail)}</div>" if entry.detail else ""
+    detail = f"<div>{_flow(entry.detail)}</div>" if entry.detail else ""
     soft = "".join(
-        f'<div class="soft" style="color:#5b6b7b;font-size:13px">{_escape(line)}</div>'
+        f'<div class="soft" style="color:#5b6b7b;font-size:13px">{_flow(line)}</div>'
         for line in (entry.note, entry.reference)
         if line
     )
@@ -214,3 +215,12 @@ def _action(action: tuple[str, str] | None, public_url: str | None) -> str:
 
 def _escape(text: str | None) -> str:
     return escape(safe(text or ""))
+
+
+# A time and the option of a command break at their hyphens otherwise, and are hard to read then.
+_UNBROKEN = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d)?)?(?: UTC)?|(?<!\S)--[a-z][a-z-]*")
+
+
+def _flow(text: str) -> str:
+    """Text that is broken into lines."""
+    return _UNBROKEN.sub(lambda found: f'<span style="white-space:nowrap">{found[0]}</span>', _escape(text))

@@ -1,4 +1,4 @@
-"""The duties that tell subscriptions of events: `notify` reads the log, `digest` closes digests.
+"""The duties that send events to subscriptions: `notify` reads the log, `digest` closes digests.
 
 Both write in one transaction with the position that they have reached, so of several workers one writes, and a crash
 repeats nothing.
@@ -22,9 +22,9 @@ from mulligan.notify.matching import (
     SHORT_QUIET,
     Match,
     Message,
-    Told,
+    Notification,
+    can_notify,
     close_digest,
-    is_told,
     keys_of,
     match,
     plan,
@@ -76,7 +76,7 @@ Definitions = Mapping[tuple[str | None, str], Subscription]
 
 
 class _NotYet(Exception):
-    """A function of the code raised: the event is told later."""
+    """A function of the code raised: the event is sent later."""
 
     def __init__(self, position: int) -> None:
         super().__init__(position)
@@ -115,9 +115,9 @@ class Notify:
         if not wanted and self._is_idle():
             return 0
         if any(each.is_in_code and (each.owner, each.name) not in self.definitions for each in wanted):
-            # A worker with that code tells of the events.
+            # A worker with that code sends the events.
             return 0
-        return self._tell_pages(wanted, before, now)
+        return self._notify_pages(wanted, before, now)
 
     # The subscriptions of the code
 
@@ -151,48 +151,50 @@ class Notify:
         self._moved_at = now
         return False
 
-    def _tell_pages(self, wanted: Sequence[SubscriptionRecord], before: int, now: datetime) -> int:
+    def _notify_pages(self, wanted: Sequence[SubscriptionRecord], before: int, now: datetime) -> int:
         types = tuple({*ENDS, *(each for one in wanted for each in one.choice.types)})
-        told = 0
+        number_sent = 0
         for _ in range(PASSES):
             page = self.store.stream(EventFilter(types=types), after=before, limit=self.limit)
             if page.position == before:
                 break
-            done = self._tell(page, wanted, before, now)
+            done = self._notify_page(page, wanted, before, now)
             if done is None:
                 break
             position, number = done
-            told, before = told + number, position
+            number_sent, before = number_sent + number, position
             if page.is_end or position < page.position:
                 break
-        return told
+        return number_sent
 
-    def _tell(
+    def _notify_page(
         self, page: EventPage, wanted: Sequence[SubscriptionRecord], before: int, now: datetime
     ) -> tuple[int, int] | None:
         """The position that was reached, and the number of deliveries; None if another worker was faster."""
         events, position = page.events, page.position
         try:
-            told = self._prepare(events, wanted, now)
+            notifications = self._prepare(events, wanted, now)
         except _NotYet as problem:
             events, position = tuple(each for each in events if each.position < problem.position), problem.position - 1
             if position <= before:
                 return None
-            told = self._prepare(events, wanted, now)
-        telling = Telling(events, told)
-        done = self.store.notify(telling.to_step(before, position, partial(self._plan, told)))
+            notifications = self._prepare(events, wanted, now)
+        page_of_log = MatchedEvents(events, notifications)
+        done = self.store.notify(page_of_log.to_step(before, position, partial(self._plan, notifications)))
         return None if done is None else (position, len(done.deliveries))
 
-    def _prepare(self, events: Sequence[Event], wanted: Sequence[SubscriptionRecord], now: datetime) -> list[Told]:
-        jobs = sorted({event.job for event in events if event.job and is_told(event)})
+    def _prepare(
+        self, events: Sequence[Event], wanted: Sequence[SubscriptionRecord], now: datetime
+    ) -> list[Notification]:
+        jobs = sorted({event.job for event in events if event.job and can_notify(event)})
         tags = self.store.tags_of(jobs) if jobs and wants_tags(wanted) else {}
         notices = Notices(self.store)
         return [self._find(each, notices, now) for each in match(events, wanted, tags)]
 
-    def _find(self, found: Match, notices: "Notices", now: datetime) -> Told:
+    def _find(self, found: Match, notices: "Notices", now: datetime) -> Notification:
         code = self.definitions.get((found.subscription.owner, found.subscription.name))
         if code is None or not found.subscription.is_in_code or not code.has_functions:
-            return Told(found, found.subscription.to)
+            return Notification(found, found.subscription.to)
         try:
             return _ask(code, found, notices.of(found.event))
         except StoreError:
@@ -203,11 +205,11 @@ class Notify:
             if now - event.at < PATIENCE:
                 logger.warning("a function of subscription %r failed for event %d: %s", name, event.position, problem)
                 raise _NotYet(event.position) from None
-            logger.error("subscription %r: event %d is not told: %s", name, event.position, problem)
-            return Told(found, None, reason=f"a function of the code failed: {problem}", is_failed=True)
+            logger.error("subscription %r: event %d is not sent: %s", name, event.position, problem)
+            return Notification(found, None, reason=f"a function of the code failed: {problem}", is_failed=True)
 
-    def _plan(self, told: Sequence[Told], state: NotifyState) -> NotifyPlan:
-        planned = plan(told, state, encode=self._encode)
+    def _plan(self, notifications: Sequence[Notification], state: NotifyState) -> NotifyPlan:
+        planned = plan(notifications, state, encode=self._encode)
         return with_jobs(planned, self.jobs, self.queue)
 
     def _encode(self, message: Message, delivery: str, event: Event, sequence: int) -> str:
@@ -223,18 +225,18 @@ class Notify:
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """Events of the log, and whom they are told."""
+class MatchedEvents:
+    """Events of the log, and their notifications."""
 
     events: Sequence[Event]
-    told: Sequence[Told]
+    notifications: Sequence[Notification]
 
     def to_step(self, before: int, position: int, planned: Callable[[NotifyState], NotifyPlan]) -> NotifyStep:
         return NotifyStep(
             cursor=CURSOR,
             before=before,
             position=position,
-            keys=keys_of(self.told),
+            keys=keys_of(self.notifications),
             plan=planned,
             ended={each.job: _reason(each) for each in self.events if each.kind == DELIVER_KIND and each.type in ENDS},
         )
@@ -280,14 +282,14 @@ class Notices:
         return self._batches.get(batch or "")
 
 
-def _ask(code: Subscription, found: Match, notice: Notice) -> Told:
+def _ask(code: Subscription, found: Match, notice: Notice) -> Notification:
     """Call the functions of the code. Raises what they raise, and ValueError for what cannot be used."""
     to = found.subscription.to if code.find is None else code.find(notice)
     if to is None:
-        return Told(found, None, reason="the function of the code found no recipient")
+        return Notification(found, None, reason="the function of the code found no recipient")
     check_target(code.channel, to)
     label = None if code.label is None else clip(first_line(str(code.label(notice))), LONGEST_LABEL)
-    return Told(found, to, message=_message(code, notice), label=label)
+    return Notification(found, to, message=_message(code, notice), label=label)
 
 
 def _message(code: Subscription, notice: Notice) -> Message | None:
@@ -346,12 +348,13 @@ class Digest:
             return self.store.close_digest(digest, most_mails=MAILS_PER_HOUR, make=make) > 0
         return False
 
-    def _make(self, subscription: SubscriptionRecord, digest: DigestPlan, told: DigestContents) -> NotifyPlan:
-        closed = close_digest(digest, subscription.digest or DEFAULT_DIGEST, told.now, has_more=told.has_more)
-        if not told.number:
+    def _make(self, subscription: SubscriptionRecord, digest: DigestPlan, contents: DigestContents) -> NotifyPlan:
+        now = contents.now
+        closed = close_digest(digest, subscription.digest or DEFAULT_DIGEST, now, has_more=contents.has_more)
+        if not contents.number:
             return NotifyPlan(digests=[closed])
         new = NewDelivery(
-            id=id_from(f"{digest.id}/{microseconds(digest.due_at or told.now)}", microseconds(told.now) // 1000),
+            id=id_from(f"{digest.id}/{microseconds(digest.due_at or now)}", microseconds(now) // 1000),
             subscription=subscription.id,
             owner=subscription.owner,
             channel=subscription.channel,
@@ -359,6 +362,6 @@ class Digest:
             about="",
             to=digest.to,
             state=DeliveryState.PENDING,
-            items=told.number,
+            items=contents.number,
         )
         return with_jobs(NotifyPlan([new], (), [closed]), self.jobs, self.queue)

@@ -1,29 +1,34 @@
-"""The mail that tells of one event, or of all events of a digest."""
+"""The mail about one event, or about all events of a digest."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from mulligan.failure.redact import first_line
+from mulligan.lifecycle import ALERT_FIRED, ALERT_RESOLVED
 from mulligan.notify.content import Content, Entry, Tone
 from mulligan.notify.matching import RESOLVED
 from mulligan.notify.subscription import Bulletin
 from mulligan.notify.templates import (
     MOST_LISTED,
+    AlertChange,
     BreakerChange,
     FailedJob,
     GroupSummary,
     SettledBatch,
+    alert_changed,
     batch_settled,
     breaker_changed,
     failure_digest,
     first_failure,
     group_resolved,
 )
+from mulligan.records.alert_rules import THRESHOLDS, check_named, describe_value
 
-Told = Mapping[str, Any]
+EventDocument = Mapping[str, Any]
 FAILED = "job.failed"
+TITLES = {RESOLVED: "Resolved", ALERT_FIRED: "Alert", ALERT_RESOLVED: "Over"}
 FACTS = ("label", "job", "kind", "owner", "code", "actor", "service")
 
 
@@ -41,7 +46,7 @@ def write_mail(bulletin: Bulletin) -> Content:
     return replace(content, entries=[*map(_to_entry, others[:MOST_LISTED]), *content.entries])
 
 
-def _write_one(event: Told) -> Content:
+def _write_one(event: EventDocument) -> Content:
     data = event.get("data") or {}
     match event["type"]:
         case "job.failed":
@@ -50,18 +55,21 @@ def _write_one(event: Told) -> Content:
             return batch_settled(_to_batch(event, data))
         case "service.opened" | "service.closed":
             return breaker_changed(_to_breaker(event, data))
+        case "alert.fired" | "alert.resolved":
+            return alert_changed(_to_alert(event, data))
         case _ if event["type"] == RESOLVED:
             return group_resolved(_to_group(event, seen=event["number"]))
+    headline = _headline(event)
     return Content(
-        subject=f"{event['type']}: {_subject(event)}",
-        headline=f"{event['type']}: {_subject(event)}",
+        subject=headline,
+        headline=headline,
         lead=f"At {_at(event):%Y-%m-%d %H:%M:%S} UTC.",
         facts=_facts(event, data),
         action=("Open the job", f"jobs/{event['job']}") if event.get("job") else None,
     )
 
 
-def _write_many(bulletin: Bulletin, events: Sequence[Told]) -> Content:
+def _write_many(bulletin: Bulletin, events: Sequence[EventDocument]) -> Content:
     rest = len(events) - MOST_LISTED
     return Content(
         subject=f"{bulletin.name}: {len(events):,} events",
@@ -73,7 +81,7 @@ def _write_many(bulletin: Bulletin, events: Sequence[Told]) -> Content:
     )
 
 
-def to_failed_job(event: Told) -> FailedJob:
+def to_failed_job(event: EventDocument) -> FailedJob:
     data = event.get("data") or {}
     return FailedJob(
         id=event["job"],
@@ -88,7 +96,7 @@ def to_failed_job(event: Told) -> FailedJob:
     )
 
 
-def _to_group(event: Told, *, seen: int) -> GroupSummary:
+def _to_group(event: EventDocument, *, seen: int) -> GroupSummary:
     data = event.get("data") or {}
     return GroupSummary(
         id=str(event.get("group") or data.get("group") or ""),
@@ -101,7 +109,7 @@ def _to_group(event: Told, *, seen: int) -> GroupSummary:
     )
 
 
-def _to_batch(event: Told, data: Told) -> SettledBatch:
+def _to_batch(event: EventDocument, data: EventDocument) -> SettledBatch:
     return SettledBatch(
         id=event["batch"] or "",
         name=str(data.get("name") or event["batch"]),
@@ -112,7 +120,7 @@ def _to_batch(event: Told, data: Told) -> SettledBatch:
     )
 
 
-def _to_breaker(event: Told, data: Told) -> BreakerChange:
+def _to_breaker(event: EventDocument, data: EventDocument) -> BreakerChange:
     is_open = event["type"] == "service.opened"
     reason = f"{data.get('failures')} of {data.get('calls')} calls failed" if data.get("calls") else ""
     return BreakerChange(
@@ -120,23 +128,44 @@ def _to_breaker(event: Told, data: Told) -> BreakerChange:
     )
 
 
-def _to_entry(event: Told) -> Entry:
+def _to_alert(event: EventDocument, data: EventDocument) -> AlertChange:
+    threshold = THRESHOLDS.get(check_named(str(data["name"])))
+    unit = threshold.unit if threshold else None
+    name = f"{data['name']}, {data['subject']}" if data.get("subject") else str(data["name"])
+    return AlertChange(
+        name=name,
+        is_firing=event["type"] == ALERT_FIRED,
+        summary=first_line(str(data.get("found") or name), 200),
+        value=describe_value(data.get("value"), unit),
+        threshold=describe_value(data.get("threshold"), unit),
+        since=datetime.fromisoformat(data["since"]),
+        remedy=str(data.get("remedy") or ""),
+        lasted=timedelta(seconds=data["seconds"]) if "seconds" in data else None,
+    )
+
+
+def _to_entry(event: EventDocument) -> Entry:
     data = event.get("data") or {}
     note = f"{_at(event):%Y-%m-%d %H:%M:%S} UTC"
-    detail = str(event.get("message") or data.get("error") or data.get("reason") or "")
+    detail = str(event.get("message") or data.get("error") or data.get("found") or data.get("reason") or "")
     path = f"jobs/{event['job']}" if event.get("job") else ""
-    title = "Resolved" if event["type"] == RESOLVED else str(event["type"])
-    return Entry(f"{title}: {_subject(event)}", first_line(detail), note, path)
+    return Entry(_headline(event), first_line(detail), note, path)
 
 
-def _subject(event: Told) -> str:
+def _headline(event: EventDocument) -> str:
+    title, subject = TITLES.get(event["type"], str(event["type"])), _subject(event)
+    return f"{title}: {subject}" if subject else title
+
+
+def _subject(event: EventDocument) -> str:
     data = event.get("data") or {}
     about = event.get("label") or event.get("job") or data.get("name") or event.get("batch") or event.get("service")
-    kind = event.get("kind") or ""
-    return f"{kind} {about or ''}".strip()
+    if data.get("subject"):
+        about = f"{about}, {data['subject']}"
+    return f"{event.get('kind') or ''} {about or ''}".strip()
 
 
-def _facts(event: Told, data: Told) -> list[tuple[str, str]]:
+def _facts(event: EventDocument, data: EventDocument) -> list[tuple[str, str]]:
     own = [
         (name.capitalize(), event.get(name)) for name in ("label", "job", "kind", "owner", "code", "actor", "service")
     ]
@@ -144,5 +173,5 @@ def _facts(event: Told, data: Told) -> list[tuple[str, str]]:
     return [(label, first_line(str(value))) for label, value in (*own, *more) if value not in (None, "")]
 
 
-def _at(event: Told) -> datetime:
+def _at(event: EventDocument) -> datetime:
     return datetime.fromisoformat(event["at"])

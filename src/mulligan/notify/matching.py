@@ -1,4 +1,4 @@
-"""Which subscriptions are told of which events: now, or in a digest. Pure: values in, values out."""
+"""Which subscriptions get which events: now, or in a digest. Pure: values in, values out."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,10 +9,12 @@ from typing import Any
 
 from mulligan.explain.context import hide_in_event
 from mulligan.failure.redact import first_line
+from mulligan.lifecycle import ALERT_EVENTS
 from mulligan.records.delivery import DeliveryState, DigestPlan, Incident, NewDelivery, NotifyKeys, NotifyPlan
 from mulligan.records.delivery import NotifyState as State
 from mulligan.records.document import to_json
 from mulligan.records.event import Event
+from mulligan.records.finding import Check
 from mulligan.records.subscription import (
     DEFAULT_DIGEST,
     DELIVER_KIND,
@@ -37,7 +39,7 @@ LONGEST_PAUSE = timedelta(hours=6)
 QUIET = timedelta(hours=1)
 SHORT_QUIET = timedelta(minutes=10)
 RESOLVED = "group.resolved"
-# Not told: they are long, and shown by `mulligan jobs show`.
+# Not sent: they are long, and shown by `mulligan jobs show`.
 LEFT_OUT = frozenset({"detail", "failure"})
 
 
@@ -65,7 +67,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Notification:
     """A match with its recipient. Without one, `reason` says why it is not sent. `message` is the webhook's own."""
 
     match: Match
@@ -83,15 +85,23 @@ def match(
     return [
         Match(subscription, event)
         for event in events
-        if is_told(event)
+        if can_notify(event)
         for subscription in subscriptions
         if _fits(subscription, event, tags.get(event.job, ()))
     ]
 
 
-def is_told(event: Event) -> bool:
-    """False for the engine's own jobs and services: telling of a mail that failed would fail too, and so on."""
+def can_notify(event: Event) -> bool:
+    """False for the engine's own jobs and services: a mail about a mail that failed would fail too, and so on. And for
+    an alert that is silenced."""
+    if event.type in ALERT_EVENTS:
+        return not event.data.get("silenced") and not _is_of_deliveries(event)
     return event.kind not in BUILT_IN_KINDS and not event.service.startswith(SERVICE_PREFIX)
+
+
+def _is_of_deliveries(event: Event) -> bool:
+    is_theirs = str(event.data.get("subject", "")).startswith(SERVICE_PREFIX)
+    return is_theirs or event.data.get("name") == Check.DELIVERIES
 
 
 def _fits(subscription: SubscriptionRecord, event: Event, tags: Sequence[str]) -> bool:
@@ -117,12 +127,12 @@ def wants_tags(subscriptions: Iterable[SubscriptionRecord]) -> bool:
     return any(subscription.choice.tag is not None for subscription in subscriptions)
 
 
-# What is told now, and what later
+# What is sent now, and what later
 
 
-def keys_of(told: Iterable[Told]) -> NotifyKeys:
+def keys_of(notifications: Iterable[Notification]) -> NotifyKeys:
     """What the plan needs to know."""
-    sent = [each for each in told if each.to is not None]
+    sent = [each for each in notifications if each.to is not None]
     mails = [each for each in sent if each.match.subscription.channel is Channel.EMAIL]
     return NotifyKeys(
         incidents=frozenset(incident_id(each) for each in mails),
@@ -131,18 +141,20 @@ def keys_of(told: Iterable[Told]) -> NotifyKeys:
     )
 
 
-def incident_id(told: Told) -> str:
+def incident_id(notification: Notification) -> str:
     """Alike are failures of one group, kind and owner. Other events are alike if they are about the same subject."""
-    event = told.match.event
+    event = notification.match.event
     group = event.data.get("group")
     alike = (event.owner, event.kind, str(group)) if group else (about(event),)
-    return sha256("\n".join((told.match.subscription.id, told.to or "", event.type, *alike)).encode()).hexdigest()
+    return sha256(
+        "\n".join((notification.match.subscription.id, notification.to or "", event.type, *alike)).encode()
+    ).hexdigest()
 
 
-def plan(told: Sequence[Told], state: State, *, encode: Encode) -> NotifyPlan:
+def plan(notifications: Sequence[Notification], state: State, *, encode: Encode) -> NotifyPlan:
     """The deliveries, incidents and digests to store. `encode` makes the frozen body of a webhook."""
     planner = _Planner(state, encode)
-    deliveries = [planner.plan(each) for each in told]
+    deliveries = [planner.plan(each) for each in notifications]
     return NotifyPlan(deliveries, list(planner.incidents.values()), list(planner.digests.values()))
 
 
@@ -155,26 +167,26 @@ class _Planner:
         self._sequences = dict(state.sequences)
         self._causes = Counter[str]()
 
-    def plan(self, told: Told) -> NewDelivery:
-        new = self._new(told)
-        if told.to is None:
-            state = DeliveryState.FAILED if told.is_failed else DeliveryState.SKIPPED
-            return replace(new, state=state, reason=told.reason)
-        if told.match.subscription.channel is Channel.WEBHOOK:
-            return self._webhook(told, new)
-        return self._mail(told, new)
+    def plan(self, notification: Notification) -> NewDelivery:
+        new = self._new(notification)
+        if notification.to is None:
+            state = DeliveryState.FAILED if notification.is_failed else DeliveryState.SKIPPED
+            return replace(new, state=state, reason=notification.reason)
+        if notification.match.subscription.channel is Channel.WEBHOOK:
+            return self._webhook(notification, new)
+        return self._mail(notification, new)
 
-    def _new(self, told: Told) -> NewDelivery:
-        subscription, event = told.match.subscription, told.match.event
+    def _new(self, notification: Notification) -> NewDelivery:
+        subscription, event = notification.match.subscription, notification.match.event
         return NewDelivery(
-            id=self._id(told.match),
+            id=self._id(notification.match),
             subscription=subscription.id,
             owner=subscription.owner,
             about_owner=event.owner,
             channel=subscription.channel,
             type=event.type,
             about=about(event),
-            to=told.to,
+            to=notification.to,
             state=DeliveryState.PENDING,
         )
 
@@ -185,29 +197,32 @@ class _Planner:
         self._causes[cause] += 1
         return id_from(f"{cause}/{self._causes[cause]}", microseconds(event.at) // 1000)
 
-    def _webhook(self, told: Told, new: NewDelivery) -> NewDelivery:
-        subject = _subject(told)
+    def _webhook(self, notification: Notification, new: NewDelivery) -> NewDelivery:
+        subject = _subject(notification)
         self._sequences[subject] = sequence = self._sequences.get(subject, 0) + 1
-        message = told.message or default_message(told.match.shown)
-        body = self._encode(message, new.id, told.match.event, sequence)
+        message = notification.message or default_message(notification.match.shown)
+        body = self._encode(message, new.id, notification.match.event, sequence)
         return replace(new, type=message.type, sequence=sequence, body=body)
 
-    def _mail(self, told: Told, new: NewDelivery) -> NewDelivery:
-        subscription, to = told.match.subscription, told.to or ""
-        is_known = self._note_incident(told)
-        new = replace(new, event=snapshot(told.match.shown) | ({"label": told.label} if told.label else {}))
+    def _mail(self, notification: Notification, new: NewDelivery) -> NewDelivery:
+        subscription, to = notification.match.subscription, notification.to or ""
+        is_known = self._note_incident(notification)
+        new = replace(
+            new,
+            event=snapshot(notification.match.shown) | ({"label": notification.label} if notification.label else {}),
+        )
         if (subscription.digest is None or not is_known) and self._mails[to] < MAILS_AT_ONCE:
             self._mails[to] += 1
             return new
         self._open_digest(subscription, to)
         return replace(new, state=DeliveryState.SUPPRESSED)
 
-    def _note_incident(self, told: Told) -> bool:
+    def _note_incident(self, notification: Notification) -> bool:
         """Whether it was open before."""
-        found_id, event = incident_id(told), told.match.event
+        found_id, event = incident_id(notification), notification.match.event
         found = self.incidents.get(found_id) or self._state.incidents.get(found_id)
         if found is None:
-            self.incidents[found_id] = _new_incident(found_id, told)
+            self.incidents[found_id] = _new_incident(found_id, notification)
             return False
         self.incidents[found_id] = replace(found, number=found.number + 1, last_at=max(event.at, found.last_at))
         return True
@@ -220,18 +235,18 @@ class _Planner:
             self.digests[opened.id] = opened
 
 
-def _new_incident(incident: str, told: Told) -> Incident:
-    event = told.match.event
+def _new_incident(incident: str, notification: Notification) -> Incident:
+    event = notification.match.event
     return Incident(
         id=incident,
-        subscription=told.match.subscription.id,
-        to=told.to or "",
+        subscription=notification.match.subscription.id,
+        to=notification.to or "",
         type=event.type,
         kind=event.kind,
         owner=event.owner,
         code=event.code or "",
         group=event.data.get("group"),
-        title=title_of(told.match.shown),
+        title=title_of(notification.match.shown),
         opened_at=event.at,
         last_at=event.at,
         number=1,
@@ -239,7 +254,8 @@ def _new_incident(incident: str, told: Told) -> Incident:
 
 
 def title_of(event: Event) -> str:
-    return first_line(str(event.data.get("error") or event.data.get("message") or event.code or event.type), 200)
+    said = (event.data.get(name) for name in ("error", "message", "found"))
+    return first_line(str(next(filter(None, said), None) or event.code or event.type), 200)
 
 
 def open_digest(digest: DigestPlan, first: timedelta, now: datetime) -> DigestPlan:
@@ -253,7 +269,7 @@ def open_digest(digest: DigestPlan, first: timedelta, now: datetime) -> DigestPl
 
 
 def close_digest(digest: DigestPlan, first: timedelta, now: datetime, *, has_more: bool) -> DigestPlan:
-    """The digest after a mail. What is left is told at the next."""
+    """The digest after a mail. What is left goes into the next."""
     closed = replace(digest, due_at=None, step=digest.step + 1, last_at=now)
     return open_digest(closed, first, now) if has_more else closed
 
@@ -295,7 +311,7 @@ def resolve(incident: Incident, subscription: SubscriptionRecord, state: State, 
     return NotifyPlan([note], (), [open_digest(digest, subscription.digest or DEFAULT_DIGEST, state.now)])
 
 
-# What is told
+# What is sent
 
 
 def default_message(event: Event) -> Message:
@@ -322,5 +338,5 @@ def snapshot(event: Event) -> dict[str, Any]:
     }
 
 
-def _subject(told: Told) -> tuple[str, str]:
-    return told.match.subscription.id, about(told.match.event)
+def _subject(notification: Notification) -> tuple[str, str]:
+    return notification.match.subscription.id, about(notification.match.event)

@@ -33,7 +33,7 @@ TARGETS = {Channel.EMAIL: "an address such as 'ops@example.org'", Channel.WEBHOO
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """An event that a subscription is told, with its job or its batch as they are now. None: deleted, or there is
+    """An event that a subscription matches, with its job or its batch as they are now. None: deleted, or there is
     none."""
 
     event: Event
@@ -43,7 +43,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bulletin:
-    """What one mail tells: the name of the subscription, and the events as they were stored when they were matched.
+    """What one mail says: the name of the subscription, and the events as they were stored when they were matched.
 
     An event is a mapping with `type`, `at`, `job`, `kind`, `owner`, `attempt`, `code`, `batch`, `data`, and `label`.
     """
@@ -60,7 +60,7 @@ WriteMail = Callable[[Bulletin], "Content"]
 
 
 class Subscription:
-    """Who is told about which events of this app.
+    """Who gets which events of this app.
 
         Subscription("failures", types=["job.failed"], channel="email", to="ops@example.org")
         Subscription("ready", types=["batch.settled"], channel="webhook", to="https://example.org/hook",
@@ -69,7 +69,7 @@ class Subscription:
     `types`    names of events, as in `app.events()`
     `channel`  "email" or "webhook"
     `to`       an address or a URL; for mail also a function of a `Notice` that returns an address, or None for no mail
-    `digest`   how long like failures are collected after the first, which is told at once; None: each is told at once,
+    `digest`   how long like failures are collected after the first, which is sent at once; None: each is sent at once,
                as far as the recipient's mails of an hour allow; default: "5m" for mail; webhooks are never collected
     `payload`  of a webhook: a function of a `Notice` that returns the type and the data of its body
     `label`    of a mail: a function of a `Notice` that names whom the job was for

@@ -89,7 +89,7 @@ class AlertChange:
 
 
 def first_failure(job: FailedJob, group: GroupSummary) -> Content:
-    """The first failure of a group, told at once."""
+    """The first failure of a group, sent at once."""
     return Content(
         subject=f"{job.kind} failed: {job.code}",
         headline=f"{job.kind} failed",
@@ -190,19 +190,34 @@ def breaker_changed(change: BreakerChange) -> Content:
 
 def alert_changed(change: AlertChange) -> Content:
     """An alert fired, or is over."""
+    if not change.is_firing:
+        return _alert_over(change)
     return Content(
-        subject=f"Alert: {change.summary}" if change.is_firing else f"Over: {change.summary}",
-        headline=change.summary[:1].upper() + change.summary[1:] if change.is_firing else f"Over: {change.summary}",
-        lead=(change.remedy or "The value is beyond its threshold.")
-        if change.is_firing
-        else "The value is normal again.",
-        tone=Tone.BAD if change.is_firing else Tone.GOOD,
+        subject=f"Alert: {change.summary}",
+        headline=change.summary[:1].upper() + change.summary[1:],
+        lead=f"To do: {change.remedy}." if change.remedy else "The value is beyond its threshold.",
+        tone=Tone.BAD,
         facts=_present(
             ("Alert", change.name),
             ("Value", change.value),
             ("Threshold", change.threshold),
             ("Since", _moment(change.since)),
+        ),
+        action=("Open the alerts", "alerts"),
+    )
+
+
+def _alert_over(change: AlertChange) -> Content:
+    return Content(
+        subject=f"Over: {change.name}",
+        headline=f"The alert {change.name} is over",
+        lead="The value is normal again.",
+        tone=Tone.GOOD,
+        facts=_present(
+            ("Was", change.summary),
+            ("Since", _moment(change.since)),
             ("Lasted", describe(change.lasted) if change.lasted else ""),
+            ("Threshold", change.threshold),
         ),
         action=("Open the alerts", "alerts"),
     )

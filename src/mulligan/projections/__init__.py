@@ -1,1 +1,1 @@
-"""PURE: what events of the log add to failure groups and statistics. Values in, values out."""
+"""PURE: what events of the log add to failure groups, statistics and metrics. Values in, values out."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from mulligan.projections.groups import fold_groups, fold_jobs
 from mulligan.projections.statistics import fold_statistics
+from mulligan.projections.totals import fold_breakers, fold_totals
 from mulligan.records.folded import Folded
 from mulligan.records.log_entry import Entry
 
@@ -13,5 +14,7 @@ def fold(entries: Sequence[Entry]) -> Folded:
         fold_groups(entries),
         fold_jobs(entries),
         fold_statistics(entries),
+        fold_totals(entries),
+        fold_breakers(entries),
         max((entry.at for entry in entries), default=0),
     )

@@ -15,7 +15,7 @@ from mulligan.records.failure_group import (
     Seen,
     merge,
 )
-from mulligan.records.folded import JobChange, Success
+from mulligan.records.folded import JobChange, JobEnd
 from mulligan.records.log_entry import Entry
 
 # A task that snoozes has not failed.
@@ -80,12 +80,18 @@ def fold_jobs(entries: Iterable[Entry]) -> dict[str, JobChange]:
     for entry in entries:
         if is_failure(entry):
             change = found.setdefault(entry.job, JobChange(entry.owner))
+            if entry.type == "job.failed":
+                change.ends_with = entry.facts.group
+                change.failed.append(_end(entry, change))
             change.add_failure(entry.facts.group or "", entry.code or "", entry.at)
-            change.ends_with = entry.facts.group if entry.type == "job.failed" else change.ends_with
         elif entry.type == "job.succeeded":
             change = found.setdefault(entry.job, JobChange(entry.owner))
-            change.success = Success(entry.at, entry.attempt, entry.kind, entry.service)
+            change.success = _end(entry, change)
         elif entry.type in RESET:
             change = found.setdefault(entry.job, JobChange(entry.owner))
             change.ends_with, change.is_reset = None, True
     return found
+
+
+def _end(entry: Entry, change: JobChange) -> JobEnd:
+    return JobEnd(entry.at, entry.attempt, entry.kind, entry.service, dict(change.groups))

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from mulligan.records.log_entry import Entry
-from mulligan.records.statistics import LAST_ATTEMPT, MINUTE, OUTCOMES, STARTED, Key, Tally, add_to, new_tally
+from mulligan.records.statistics import FOLLOWED, LAST_ATTEMPT, MINUTE, OUTCOMES, STARTED, Key, Tally, add_to, new_tally
 
 _MINUTE = MINUTE * 1_000_000
-# Those of events. What has recovered depends on earlier failures of the job.
-COUNTED = {f"job.{outcome}": outcome for outcome in OUTCOMES if outcome != "recovered"}
+# Those of events. Whether a job has recovered depends on its earlier failures.
+COUNTED = {f"job.{outcome}": outcome for outcome in OUTCOMES if outcome not in FOLLOWED}
 
 
 def fold_statistics(entries: Iterable[Entry]) -> dict[Key, Tally]:

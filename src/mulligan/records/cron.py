@@ -103,8 +103,9 @@ class Cron:
 
     def _walls(self, after: datetime) -> Iterator[datetime]:
         """The local times that match, as if the clocks were never changed."""
-        walls = copy(self._parsed)
-        walls.dt = after.replace(microsecond=0)
+        # As `copy` does, in a fraction of its time.
+        walls = CronSim.__new__(CronSim)
+        walls.__dict__.update(self._parsed.__dict__, dt=after.replace(microsecond=0))
         return walls
 
     def _is_shown(self, moment: datetime) -> bool:

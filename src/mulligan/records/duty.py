@@ -23,9 +23,10 @@ DUTIES = (
     KnownDuty("schedule", "SCHEDULED_JOBS", "enqueues the jobs of schedules whose tick has come"),
     KnownDuty("redrive", "REDRIVES", "retries the jobs of redrives, at their rate"),
     KnownDuty("probe", "SERVICE_PROBES", "enqueues the probes of services that have one and are not closed"),
-    KnownDuty("project", "PROJECTIONS", "folds the event log into failure groups and statistics"),
+    KnownDuty("project", "PROJECTIONS", "folds the event log into failure groups, statistics and metrics"),
     KnownDuty("notify", "NOTIFICATIONS", "enqueues the mails and webhooks of subscriptions for new events"),
     KnownDuty("digest", "DIGESTS", "closes the digests that are due, and notes groups of failures that are over"),
+    KnownDuty("alert", "ALERTS", "evaluates the rules of alerts, and records which of them fire and end"),
     KnownDuty("prune", "OLD_JOBS", "deletes jobs that have been over for long enough"),
 )
 

@@ -20,6 +20,15 @@ HOUR, DAY = 3_600 * MICROSECONDS, 86_400 * MICROSECONDS
 # Each doubling of the number of owners adds the sum once more.
 RETRIED_WEIGHT, FAILED_WEIGHT = 1.0, 10.0
 HALF_LIFE = timedelta(days=1)
+# Of what has no weight any more.
+LEAST_WEIGHT = 1e-9
+
+# A group is new for so long after its first failure.
+NEW_FOR = timedelta(days=1)
+# It is rising if it has at least so many failures in the current and the previous hour, and at least so many times the
+# rate of the 24 hours before them.
+RISING_LEAST, RISING_FACTOR = 10, 2.0
+RISING_BEFORE = timedelta(hours=24)
 
 # Lists are bounded; the rest is counted.
 MOST_NAMES = 20
@@ -161,6 +170,27 @@ def impact_of(heat: float, owners: int) -> float:
     return round(heat * (1 + log2(max(owners, 1))), 3)
 
 
+def rank_of(heat: float, owners: int, last_seen_at: int) -> float:
+    """The order by impact at any time: the weights of all groups halve alike."""
+    weight = heat * (1 + log2(max(owners, 1)))
+    return last_seen_at / (HALF_LIFE.total_seconds() * MICROSECONDS) + log2(max(weight, LEAST_WEIGHT))
+
+
+def is_new(first_seen_at: int, now: int) -> bool:
+    return now - first_seen_at < NEW_FOR.total_seconds() * MICROSECONDS
+
+
+def is_rising(hours: Mapping[int, tuple[int, int]], first_seen_at: int, now: int) -> bool:
+    """Whether it fails more often than before. A group that did not exist before is new, not rising."""
+    since = now - now % HOUR - HOUR
+    began = max(since - round(RISING_BEFORE.total_seconds()) * MICROSECONDS, first_seen_at - first_seen_at % HOUR)
+    if began >= since:
+        return False
+    recent = sum(failures for at, (failures, _) in hours.items() if at >= since)
+    before = sum(failures for at, (failures, _) in hours.items() if began <= at < since)
+    return recent >= RISING_LEAST and recent / (now - since) >= RISING_FACTOR * before / (since - began)
+
+
 @dataclass(frozen=True, slots=True)
 class FailureSample:
     """The last failure of a group. `message` is for users; `error` is the technical line. Secrets are masked."""
@@ -199,8 +229,9 @@ class FailureGroup:
 
     Of these jobs, `failed` have ended with such a failure, and `recovered` have succeeded since. `cost` is that of the
     failed attempts. For one owner, all numbers are those of the owner's jobs. Lists hold the newest names; `more` says
-    how many others were left out. `owners` counts the owners of its jobs; `top_owners`, those with most failures, are
-    only in the answer to one group.
+    how many others were left out. `is_new`: it was first seen within a day. `is_rising`: it fails at least twice as
+    often as in the day before. `owners` counts the owners of its jobs; `top_owners`, those with most failures, are only
+    in the answer to one group.
     """
 
     id: str
@@ -219,6 +250,8 @@ class FailureGroup:
     cost: int
     owners: int
     sample: FailureSample
+    is_new: bool = False
+    is_rising: bool = False
     top_owners: tuple[NameCount, ...] = ()
     kinds: tuple[NameCount, ...] = ()
     services: tuple[NameCount, ...] = ()
@@ -237,11 +270,15 @@ class FailureGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupPage:
-    """One page of failure groups. `cursor` is None on the last page. `reached_at` is how far the log was folded."""
+    """One page of failure groups. `cursor` is None on the last page. `reached_at` is how far the log was folded.
+
+    `counts` says how many groups of the wanted kind and code are in each state; counting stops at 10,000.
+    """
 
     groups: tuple[FailureGroup, ...]
     cursor: str | None
     reached_at: datetime | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 GROUP_ORDERS = ("impact", "last_seen", "first_seen", "failures")

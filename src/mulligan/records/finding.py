@@ -1,14 +1,21 @@
 """The finding: the result of one check of the doctor, with its remedy."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import Protocol
 
 
 class Level(StrEnum):
     OK = "ok"
     WARNING = "warning"
     PROBLEM = "problem"
+
+    def reaches(self, other: "Level") -> bool:
+        """Whether it is at least as bad."""
+        order = list(Level)
+        return order.index(self) >= order.index(other)
 
 
 class Check(StrEnum):
@@ -40,8 +47,13 @@ class Check(StrEnum):
     JOBS_STUCK = "jobs.stuck"
     JOBS_UNHANDLED = "jobs.unhandled"
     JOBS_WAITING = "jobs.waiting"
+    JOBS_DEPTH = "jobs.depth"
+    JOBS_FAILING = "jobs.failing"
+    JOBS_RETRIES = "jobs.retries"
+    JOBS_CODES = "jobs.codes"
     JOBS_FAILED = "jobs.failed"
     DUTIES_PAUSED = "duties.paused"
+    DUTIES_LATE = "duties.late"
     POLICIES_FILE = "policies.file"
     DELIVERIES = "notify.deliveries"
     SERVICES_TROUBLED = "services.troubled"
@@ -50,10 +62,16 @@ class Check(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """`subject` is the queue, kind, code or service that it is about, if a check finds several. `value` is what was
+    measured and `threshold` the limit, in the unit of the check; durations in seconds."""
+
     code: Check
     level: Level
     found: str
     remedy: str = ""
+    subject: str = ""
+    value: float | None = None
+    threshold: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +95,31 @@ class Limits:
     lease: timedelta = timedelta(minutes=1)
     """How long an expired lease may wait to be reclaimed."""
     wait: timedelta = timedelta(minutes=15)
+    duty: timedelta = timedelta(minutes=5)
+    """How long a duty may not have run, or ten of its intervals."""
+    depth: int = 10_000
+    """Ready jobs of one queue."""
+    stuck: int = 1
+    """Stuck jobs; fewer are a warning, and so many a problem."""
+    failing: float = 0.25
+    """The fraction of the jobs of one kind that may fail, of those that end in `window`."""
+    retries: float = 0.9
+    """The fraction of second and later attempts of one kind that may be in vain, of those that end in `window`."""
+    spike: float = 5.0
+    """How many times as many failures with one code `window` may have as it had in the hour before, on average."""
+    window: timedelta = timedelta(minutes=10)
+    least: int = 20
+    """A fraction of fewer jobs or attempts says nothing, and fewer failures are no spike."""
     pause: timedelta = timedelta(days=1)
     """From when on a pause without an end looks forgotten."""
     outage: timedelta = timedelta(minutes=15)
     """How long a service may be open."""
+
+
+class Examine(Protocol):
+    """Runs the checks of the doctor, besides some."""
+
+    def __call__(self, limits: Limits | None = None, *, besides: Collection[Check] = ()) -> list[Finding]: ...
 
 
 def ok(code: Check, found: str) -> Finding:

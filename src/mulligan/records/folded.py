@@ -4,14 +4,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mulligan.records.failure_group import GroupRow
+from mulligan.records.metric import BreakerChange, TotalKey
 from mulligan.records.statistics import Key, Tally
-
-
-class Success(NamedTuple):
-    at: int
-    attempt: int
-    kind: str
-    service: str
 
 
 class FailedIn(NamedTuple):
@@ -22,6 +16,16 @@ class FailedIn(NamedTuple):
     last_at: int
 
 
+class JobEnd(NamedTuple):
+    """A job succeeded or failed for good. `earlier` are its failures before that in the same page, by group."""
+
+    at: int
+    attempt: int
+    kind: str
+    service: str
+    earlier: dict[str, FailedIn]
+
+
 @dataclass(slots=True)
 class JobChange:
     """`ends_with` is the group of the failure that the job has ended with; `is_reset` if a person retried it."""
@@ -30,7 +34,8 @@ class JobChange:
     groups: dict[str, FailedIn] = field(default_factory=dict)
     ends_with: str | None = None
     is_reset: bool = False
-    success: Success | None = None
+    success: JobEnd | None = None
+    failed: list[JobEnd] = field(default_factory=list)
 
     def add_failure(self, group: str, code: str, at: int) -> None:
         known = self.groups.get(group)
@@ -42,5 +47,7 @@ class Folded:
     groups: dict[tuple[str, str], GroupRow]
     jobs: dict[str, JobChange]
     minutes: dict[Key, Tally]
+    totals: dict[TotalKey, Tally]
+    breakers: list[BreakerChange]
     reached_at: int
     """The time of the last event of the page; 0 if it is empty."""

@@ -5,6 +5,12 @@ from typing import NamedTuple
 import msgspec
 
 
+class ServiceCallFacts(msgspec.Struct, gc=False):
+    service: str
+    ok: bool
+    seconds: float | None = None
+
+
 class Facts(msgspec.Struct, gc=False):
     """The fields of an event's data that are folded. All others are skipped without being decoded."""
 
@@ -13,6 +19,12 @@ class Facts(msgspec.Struct, gc=False):
     message: str | None = None
     group: str | None = None
     error: str | None = None
+    worker: str | None = None
+    by: str | None = None
+    calls: list[ServiceCallFacts] | int | None = None
+    """Of an attempt. An event about a service has a number here."""
+    service: str | None = None
+    to: str | None = None
 
 
 class Entry(NamedTuple):

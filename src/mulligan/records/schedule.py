@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from mulligan.records.job import NewJob
 from mulligan.values.ids import id_from
@@ -49,6 +50,14 @@ class ScheduleRecord:
     since: datetime
     seen_at: datetime | None = None
     version: int = 0
+
+
+class ScheduleOverview(NamedTuple):
+    """All schedules at one time by the store's clock, and the names of those that are paused."""
+
+    now: datetime
+    records: list[ScheduleRecord]
+    paused: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

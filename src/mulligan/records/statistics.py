@@ -1,7 +1,8 @@
 """Statistics: what happened in each minute, hour and day, by kind, owner, service, outcome, code and attempt.
 
 Each count has a histogram: of the time from ready to started for `started`, of the time from the first failure to the
-success for `recovered`, and of the duration of the attempt for the others.
+success for `recovered`, from the first failure to the last for `unrecovered`, and of the duration of the attempt for
+the others.
 """
 
 from bisect import bisect_left
@@ -21,10 +22,11 @@ MOST_ROWS = 1_000
 # Later attempts are counted as this one.
 LAST_ATTEMPT = 10
 
-ENQUEUED, STARTED, SUCCEEDED, RECOVERED = "enqueued", "started", "succeeded", "recovered"
-RETRIED, FAILED = "retried", "failed"
+ENQUEUED, STARTED, SUCCEEDED, RETRIED, FAILED = "enqueued", "started", "succeeded", "retried", "failed"
+# Of jobs that failed before: they succeeded, or failed for good.
+FOLLOWED = RECOVERED, UNRECOVERED = "recovered", "unrecovered"
 OUTCOMES = (
-    *(ENQUEUED, STARTED, SUCCEEDED, RECOVERED, RETRIED, FAILED),
+    *(ENQUEUED, STARTED, SUCCEEDED, RECOVERED, RETRIED, FAILED, UNRECOVERED),
     *("snoozed", "parked", "released", "cancelled"),
 )
 # An attempt that ended so was in vain.
@@ -121,6 +123,18 @@ class Statistic:
 
 
 @dataclass(frozen=True, slots=True)
+class RecentCount:
+    """How often an outcome came just now, or some time before. `is_retry`: at the second attempt or a later one."""
+
+    kind: str
+    outcome: str
+    code: str
+    is_retry: bool
+    is_recent: bool
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptResult:
     """How many attempts with this number ended, and how many of them succeeded."""
 
@@ -131,15 +145,21 @@ class AttemptResult:
 
 @dataclass(frozen=True, slots=True)
 class RetryResult:
-    """What the retries of one kind after one code brought."""
+    """What the retries of one kind after one code brought: jobs that `recovered`, and jobs that failed for good."""
 
     kind: str
     code: str
     retried: int
     recovered: int
+    unrecovered: int
     in_vain: int
     seconds_in_vain: float
     cost: int
+
+    @property
+    def is_vain(self) -> bool:
+        """Whether all jobs whose retries are over have failed."""
+        return bool(self.retried and self.unrecovered and not self.recovered)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +168,8 @@ class Retries:
 
     `recovered` jobs succeeded after a failure; `median_recovery` is the upper bound of the bucket in which half of them
     had recovered, None without any. `attempts_in_vain` are second and later attempts that did not succeed. `cost` is
-    that of all second and later attempts. `never_helped`: kinds and codes with retries, but no recovered job.
+    that of all second and later attempts. `never_helped`: kinds and codes with jobs that failed in spite of retries,
+    and none that recovered. Jobs whose retries are pending do not count.
     """
 
     by_attempt: tuple[AttemptResult, ...]
@@ -194,6 +215,28 @@ class Statistics:
     status: ProjectionStatus
 
 
+@dataclass(frozen=True, slots=True)
+class FailurePoint:
+    """From `at` on, for one step: attempts that failed and were retried, jobs that failed permanently, and jobs that
+    succeeded after a failure."""
+
+    at: datetime
+    retried: int = 0
+    failed: int = 0
+    recovered: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureTrend:
+    """Failures over time. Steps without any are left out."""
+
+    since: datetime
+    until: datetime
+    step: timedelta
+    points: tuple[FailurePoint, ...]
+    status: ProjectionStatus
+
+
 def judge_retries(rows: Sequence[Statistic]) -> Retries:
     """What the rows say about retries."""
     codes: dict[tuple[str, str], RetryResult] = {}
@@ -220,7 +263,7 @@ def judge_retries(rows: Sequence[Statistic]) -> Retries:
         seconds_in_vain=round(sum(result.seconds_in_vain for result in by_code), 6),
         cost=cost,
         by_code=retried,
-        never_helped=tuple(result for result in retried if result.retried and not result.recovered),
+        never_helped=tuple(result for result in retried if result.is_vain),
     )
 
 
@@ -231,13 +274,14 @@ def _add_attempt(known: AttemptResult | None, row: Statistic) -> AttemptResult:
 
 
 def _add_code(known: RetryResult | None, row: Statistic) -> RetryResult:
-    known = known or RetryResult(row.kind, row.code, 0, 0, 0, 0.0, 0)
+    known = known or RetryResult(row.kind, row.code, 0, 0, 0, 0, 0.0, 0)
     is_vain = row.outcome in IN_VAIN and row.attempt > 1
     return RetryResult(
         row.kind,
         row.code,
         known.retried + (row.number if row.outcome == RETRIED else 0),
         known.recovered + (row.number if row.outcome == RECOVERED else 0),
+        known.unrecovered + (row.number if row.outcome == UNRECOVERED else 0),
         known.in_vain + (row.number if is_vain else 0),
         round(known.seconds_in_vain + (row.seconds if is_vain else 0.0), 6),
         known.cost + (row.cost if is_vain else 0),
@@ -246,9 +290,14 @@ def _add_code(known: RetryResult | None, row: Statistic) -> RetryResult:
 
 def median(histogram: Sequence[int]) -> timedelta | None:
     """The upper bound of the bucket that has the middle; the last bound for what is longer."""
-    half, seen = sum(histogram) / 2, 0
+    return quantile(histogram, 0.5)
+
+
+def quantile(histogram: Sequence[int], part: float) -> timedelta | None:
+    """The upper bound of the bucket in which this part of all is reached; the last bound for what is longer."""
+    wanted, seen = sum(histogram) * part, 0
     for bound, number in zip((*BOUNDS, BOUNDS[-1]), histogram, strict=True):
         seen += number
-        if number and seen >= half:
+        if number and seen >= wanted:
             return timedelta(seconds=bound)
     return None

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from msgspec import UNSET, UnsetType
 
-from mulligan.lifecycle import EVENT_TYPES
+from mulligan.lifecycle import ALERT_EVENTS, EVENT_TYPES
 from mulligan.records.event import Event
 from mulligan.values.check import STRING, not_allowed, one_of
 from mulligan.values.duration import Duration, parse
@@ -124,7 +124,10 @@ class NewSubscription:
 
 def about(event: Event) -> str:
     """What an event is about: the id of its job or batch, or the name of another subject."""
-    return event.job or event.batch or str(event.data.get("name") or event.service)
+    name = str(event.data.get("name") or event.service)
+    # Alerts of one check about two queues are two things.
+    part = event.data.get("subject") if event.type in ALERT_EVENTS else None
+    return event.job or event.batch or (f"{name} {part}" if part else name)
 
 
 # Checks: each raises ValueError, with what is possible.

@@ -83,7 +83,8 @@ class Family(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceStatus:
     """A service's state together with its configuration in this app. `share` is the fraction of failures in the window;
-    `ready` and `parked` jobs are counted up to a limit. `is_known`: the store has a row for it."""
+    `ready` and `parked` jobs are counted up to a limit. It opens when the fraction `open_at` of at least `min_calls`
+    calls in its `window`, such as `20 calls` or `2m`, failed. `is_known`: the store has a row for it."""
 
     name: str
     state: str
@@ -113,5 +114,8 @@ class ServiceStatus:
     probes: int
     has_probe: bool
     budget: float | None
+    window: str
+    min_calls: int
+    open_at: float
     most_a_second: float | None
     is_known: bool

@@ -115,6 +115,15 @@ class DueRetry:
     rank: int
     cost: int
 
+    @property
+    def place(self) -> tuple[int, int, str]:
+        """The order in which retries get the budget of their owner."""
+        return self.priority, self.rank, self.id
+
+
+# Before every job.
+START = (-(2**31), -(2**63), "")
+
 
 @dataclass(slots=True)
 class Spending:
@@ -129,7 +138,7 @@ class Spending:
 def spend(jobs: Iterable[DueRetry], budget: RetryBudget | None, spent: Spent, periods: Periods) -> Spending:
     """Decide by priority and age. Without a budget all retries may run."""
     found = Spending(spent)
-    for job in sorted(jobs, key=lambda one: (one.priority, one.rank, one.id)):
+    for job in sorted(jobs, key=lambda one: one.place):
         shortage = None if budget is None else found.spent.find_shortage(budget, job, periods)
         if shortage is None:
             found.admitted.append(job.id)
@@ -144,6 +153,8 @@ def spend(jobs: Iterable[DueRetry], budget: RetryBudget | None, spent: Spent, pe
 class BudgetOperations:
     def __init__(self) -> None:
         self._after = GATE
+        self._walked: dict[str, tuple[int, int, str]] = {}
+        """By owner, the place of the retry considered last, if more retries wait than are considered at once."""
         self.has_more = False
         """After `admit`: an owner had as many admitted retries as are considered at once, so there may be more."""
 
@@ -165,9 +176,25 @@ class BudgetOperations:
         for owner in owners:
             retries = [job for job in due if job.owner == owner]
             decided = spend(retries, budgets.get(owner), spent[owner], periods)
-            self.has_more = self.has_more or len(retries) - len(decided.waiting) == EACH
+            if len(decided.waiting) == EACH:
+                retries = list({*retries, *self._walk_on(session, owner)})
+                decided = spend(retries, budgets.get(owner), spent[owner], periods)
+            else:
+                # There is budget again: the first of those that wait come first.
+                self._walked.pop(owner, None)
+            self.has_more = self.has_more or len(retries) - len(decided.waiting) >= EACH
             failed += self._write(session, owner, decided, periods)
         return failed
+
+    def _walk_on(self, session: Session, owner: str) -> list[DueRetry]:
+        """Return the next retries of an owner with more than are considered at once. In time all are considered: one
+        that costs less may run though the first must wait, and each shows until when it waits."""
+        priority, rank, id_ = self._walked.pop(owner, START)
+        where = {"gate": GATE + owner, "priority": priority, "rank": rank, "id": id_}
+        found = [DueRetry(**row) for row in session.rows("budgets_next", **where, each=EACH)]
+        if len(found) == EACH:
+            self._walked[owner] = found[-1].place
+        return found
 
     def _load_budgets(self, session: Session, owners: Sequence[str]) -> dict[str, RetryBudget]:
         names = to_json([f"owner/{name}" for name in (*owners, EVERY_OWNER)])
@@ -241,13 +268,24 @@ class BudgetOperations:
         if budget is None:
             return None
         spent = self._load_spent(session, [owner], Periods.at(session.moment()))[owner]
-        return SpendingRecord(
-            owner=owner,
-            today=spent.today,
-            this_month=spent.this_month,
-            cost_this_month=spent.cost,
-            budget=budget,
-        )
+        return _spending(owner, spent, budget)
+
+    def list_spending(self, session: Session) -> list[SpendingRecord]:
+        """Of the owners that have a budget of their own."""
+        rows = session.rows("budgets_listed")
+        budgets = {row["gate"].removeprefix("owner/"): _budget(row) for row in rows}
+        spent = self._load_spent(session, list(budgets), Periods.at(session.moment()))
+        return [_spending(owner, spent[owner], budget) for owner, budget in budgets.items()]
+
+
+def _spending(owner: str, spent: Spent, budget: RetryBudget) -> SpendingRecord:
+    return SpendingRecord(
+        owner=owner,
+        today=spent.today,
+        this_month=spent.this_month,
+        cost_this_month=spent.cost,
+        budget=budget,
+    )
 
 
 def _budget(row: Record) -> RetryBudget:

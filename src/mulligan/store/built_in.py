@@ -17,6 +17,7 @@ from mulligan.store.groups import GroupOperations, Replay
 from mulligan.store.rows import Record, from_time, from_time_or_none
 from mulligan.store.session import Session
 from mulligan.store.statistics import StatisticOperations
+from mulligan.store.totals import TotalOperations
 
 
 class _Start(msgspec.Struct, gc=False):
@@ -31,10 +32,17 @@ MARGIN = 2 * MINUTE * 1_000_000
 
 
 class BuiltInProjection:
-    def __init__(self, events: EventOperations, groups: GroupOperations, statistics: StatisticOperations) -> None:
+    def __init__(
+        self,
+        events: EventOperations,
+        groups: GroupOperations,
+        statistics: StatisticOperations,
+        totals: TotalOperations,
+    ) -> None:
         self._events = events
         self._groups = groups
         self._statistics = statistics
+        self._totals = totals
 
     def page(self, session: Session, limit: int) -> EntryPage:
         """Return the next entries of the log. A rebuild ends with a page."""
@@ -57,10 +65,13 @@ class BuiltInProjection:
         if not moved:
             return False
         replay = Replay(page.after < moved[0]["rebuilt_until"], moved[0]["rebuilt_since"])
-        recovered = self._groups.apply(session, folded.groups, folded.jobs, replay)
+        followed = self._groups.apply(session, folded.groups, folded.jobs, replay)
         if replay.is_on and replay.since:
-            recovered = {}
-        self._statistics.apply(session, folded.minutes | recovered, replay)
+            followed = {}
+        self._statistics.apply(session, folded.minutes | followed, replay)
+        # Totals never fall, so what was counted once is not counted again.
+        if not replay.is_on:
+            self._totals.apply(session, folded, is_pruned=page.is_pruned)
         return True
 
     def rebuild(self, session: Session) -> None:

@@ -40,6 +40,17 @@ class CountOperations:
         rows = session.execute(" UNION ALL ".join(texts), {**values, "now": session.now, "limit": most + 1})
         return _to_counts(by, rows, most)
 
+    def count_state(self, session: Session, state: State, most: int) -> int:
+        """Count all jobs of a state, up to `most`."""
+        number = 0
+        for scan in _scans_of(state, ""):
+            text = session.sql.filtered(
+                "count_scan", ["true"], number="0", scan=scan.where, order=scan.order, **_labels("state", scan)
+            )
+            (row,) = session.execute(text, {"now": session.now, "limit": most - number})
+            number += int(row["looked_at"])
+        return number
+
 
 def _possible_states(wanted: JobFilter, by: str) -> list[State]:
     """The states that matching jobs can have."""

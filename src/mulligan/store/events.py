@@ -13,6 +13,7 @@ import msgspec
 
 from mulligan.errors import BadArgument
 from mulligan.failure.verdict import Verdict
+from mulligan.lifecycle import BATCH_EVENTS, SERVICE_EVENTS, pause_events
 from mulligan.records.event import Cursor, Event, EventFilter, EventPage
 from mulligan.records.progress import Progress
 from mulligan.store.messages import Claim
@@ -29,6 +30,28 @@ WHOLE = 2**31 - 1
 
 # Waits until what was read cannot be undone by a crash of the server.
 Confirm = Callable[[Session, Record], None]
+
+
+class Subject(NamedTuple):
+    """A batch or a service: the types of its own events, and how their data names it."""
+
+    types: tuple[str, ...]
+    data: str
+
+    @classmethod
+    def batch(cls, batch_id: str) -> "Subject":
+        return cls(BATCH_EVENTS, to_json([_name_in_data("batch", batch_id)]))
+
+    @classmethod
+    def service(cls, name: str) -> "Subject":
+        """Pauses name it in another way."""
+        named = [_name_in_data(field, name) for field in ("service", "name")]
+        return cls((*SERVICE_EVENTS, *pause_events("service")), to_json(named))
+
+
+def _name_in_data(field: str, name: str) -> str:
+    """How it stands in the JSON of an event. Quotes within values are escaped, so it is found nowhere else."""
+    return to_json({field: name})[1:-1]
 
 
 class EventOperations:
@@ -98,6 +121,11 @@ class EventOperations:
     def of_job(self, session: Session, job: str, owner: str | None, after: int, limit: int) -> list[Event]:
         values = {"job": job, "owner": owner, "after": after, "limit": limit}
         return [to_event(row) for row in session.rows("events_of_job", values)]
+
+    def about(self, session: Session, wanted: Subject, owner: str | None, limit: int) -> list[Event]:
+        """Return the newest events about a batch or a service itself, the newest first."""
+        values = {"types": to_json(wanted.types), "about": wanted.data, "owner": owner, "scan": SCAN, "limit": limit}
+        return [to_event(row) for row in session.rows("events_about", values)]
 
     def of_many(self, session: Session, jobs: Sequence[str]) -> dict[str, list[Event]]:
         return to_histories(jobs, session.rows("histories", {"jobs": to_json(list(jobs))}))

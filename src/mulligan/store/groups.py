@@ -23,19 +23,24 @@ from mulligan.records.failure_group import (
     document_json,
     has_regressed,
     impact_of,
+    is_new,
+    is_rising,
     merge,
+    rank_of,
 )
-from mulligan.records.folded import FailedIn, JobChange
-from mulligan.records.statistics import LAST_ATTEMPT, MINUTE, RECOVERED, Key, Tally, add_to, new_tally
+from mulligan.records.folded import FailedIn, JobChange, JobEnd
+from mulligan.records.statistics import LAST_ATTEMPT, MINUTE, RECOVERED, UNRECOVERED, Key, Tally, add_to, new_tally
 from mulligan.store.events import event_values
 from mulligan.store.rows import Record, from_time, from_time_or_none, to_duration, to_json, to_time
 from mulligan.store.session import Session
 
 # Of one group. Further owners are counted in the row of all owners only.
 MOST_OWNER_ROWS = 10_000
-# Groups that one answer chooses from: those seen last.
-MOST_LISTED = 10_000
 MOST_OWNERS_SHOWN = 20
+# Groups that are counted.
+MOST_COUNTED = 10_000
+# The column of each order.
+ORDERED_BY = {"impact": "rank", "last_seen": "last_seen_at", "first_seen": "first_seen_at", "failures": "failures"}
 
 _KEPT = ("id", "scope", "kind", "code", "error_class", "title", "first_seen_at", "last_seen_at", "failures", "cost")
 
@@ -60,7 +65,7 @@ class GroupOperations:
     def apply(
         self, session: Session, rows: Mapping[tuple[str, str], GroupRow], jobs: Mapping[str, JobChange], replay: Replay
     ) -> dict[Key, Tally]:
-        """Add to the groups. Return what has recovered, for the statistics."""
+        """Add to the groups. Return which jobs have recovered and which have not, for the statistics."""
         kept = self._kept(session, rows, jobs, replay)
         self._merge(session, [row for row in rows.values() if row.id not in kept])
         return self._advance(session, jobs, kept)
@@ -105,18 +110,19 @@ class GroupOperations:
         for row in session.rows("failing_known", jobs=to_json(list(jobs))):
             stored.setdefault(row["job"], {})[row["error_group"]] = row
         counts: dict[tuple[str, str], Counts] = {}
-        recovered: dict[Key, Tally] = {}
+        followed: dict[Key, Tally] = {}
         written: list[Record] = []
         for job, change in jobs.items():
             before = {id_: row for id_, row in stored.get(job, {}).items() if id_ not in kept}
             after = _advance_job(job, change, before, kept)
             _count(counts, change, before, after)
+            _add_failed(followed, change, before)
             if change.success is not None and after:
-                _add_recovery(recovered, change, after)
+                _add_recovery(followed, change, after)
             elif after:
                 written += after.values()
         self._write(session, written, [job for job, change in jobs.items() if change.success and job in stored], counts)
-        return recovered
+        return followed
 
     def _write(
         self,
@@ -150,18 +156,19 @@ class GroupOperations:
         limit: int,
     ) -> tuple[list[FailureGroup], int | None]:
         """Return the groups of a page, and how many to skip for the next one."""
-        conditions = ["true", *(f"own.{name} = :{name}" for name, value in (("kind", kind), ("code", code)) if value)]
-        values = {"scope": _scope(owner), "kind": kind, "code": code, "limit": MOST_LISTED}
-        now = session.moment()
-        found = [
-            row
-            for row in session.filtered("groups_listed", conditions, values)
-            if _state(row, now) in (states or GroupState)
-        ]
-        found.sort(key=lambda row: (-_rank(row, order, now, owner), row["id"]))
-        page = found[skip : skip + limit]
-        groups = self.find(session, [row["id"] for row in page], owner)
-        return groups, skip + limit if len(found) > skip + limit else None
+        conditions, values = _conditions(owner, kind, code)
+        values |= {"limit": limit + 1, "skip": skip}
+        values["states"] = to_json([str(state) for state in states or GroupState])
+        found = [row["id"] for row in session.filtered("groups_listed", conditions, values, order=ORDERED_BY[order])]
+        return self.find(session, found[:limit], owner), skip + limit if len(found) > limit else None
+
+    def count(self, session: Session, owner: str | None, kind: str | None, code: str | None) -> dict[str, int]:
+        """Return how many groups are in each state. Counting stops at a limit."""
+        conditions, values = _conditions(owner, kind, code)
+        (total,) = session.filtered("groups_counted", conditions, values | {"most": MOST_COUNTED})
+        decided = {row["state"]: row["number"] for row in session.filtered("groups_decided", conditions, values)}
+        decided.pop(GroupState.OPEN, None)
+        return {str(GroupState.OPEN): max(0, total["number"] - sum(decided.values())), **decided}
 
     def find(self, session: Session, ids: Sequence[str], owner: str | None) -> list[FailureGroup]:
         rows = session.rows("groups_whole", ids=to_json(list(ids)), scope=_scope(owner))
@@ -225,6 +232,7 @@ def _row_values(row: GroupRow, before: Record | None, owners: int) -> Record:
     if before is not None and before["decision"] == GroupState.RESOLVED and has_regressed(row, before["decided_at"]):
         regressed_at = row.last_seen_at
     values = {name: getattr(row, name) for name in (*_KEPT, "heat")}
+    values["rank"] = rank_of(row.heat, owners, row.last_seen_at)
     return values | {"document": document_json(row.document), "owners": owners, "regressed_at": regressed_at}
 
 
@@ -269,46 +277,39 @@ def _count(
             counts[id_, scope] = number.plus(int(known is None), failed, int(change.success is not None))
 
 
-def _add_recovery(recovered: dict[Key, Tally], change: JobChange, rows: Mapping[str, Record]) -> None:
+def _add_recovery(followed: dict[Key, Tally], change: JobChange, rows: Mapping[str, Record]) -> None:
     """Count one job that has recovered, by the code of its last failure."""
-    success = change.success
-    assert success is not None
+    assert change.success is not None
     last = max(rows.values(), key=lambda row: (row["last_at"], row["error_group"]))
-    minute = success.at - success.at % (MINUTE * 1_000_000)
-    attempt = min(success.attempt, LAST_ATTEMPT)
-    key = Key(MINUTE, minute, success.kind, change.owner, success.service, RECOVERED, last["code"], attempt)
     since = min(row["since"] for row in rows.values())
-    add_to(recovered.setdefault(key, new_tally()), max(success.at - since, 0) / 1e6, 0)
+    _add_end(followed, change.success, RECOVERED, change.owner, last["code"], since)
+
+
+def _add_failed(followed: dict[Key, Tally], change: JobChange, before: Mapping[str, Record]) -> None:
+    """Count each time that a job failed for good after other failures, by the codes of these."""
+    for end in change.failed:
+        earlier = {id_: FailedIn(row["code"], row["since"], row["last_at"]) for id_, row in before.items()}
+        for id_, failed in end.earlier.items():
+            earlier[id_] = failed._replace(since=earlier.get(id_, failed).since)
+        since = min((failed.since for failed in earlier.values()), default=end.at)
+        for code in sorted({failed.code for failed in earlier.values()}):
+            _add_end(followed, end, UNRECOVERED, change.owner, code, since)
+
+
+def _add_end(followed: dict[Key, Tally], end: JobEnd, outcome: str, owner: str, code: str, since: int) -> None:
+    minute = end.at - end.at % (MINUTE * 1_000_000)
+    attempt = min(end.attempt, LAST_ATTEMPT)
+    key = Key(MINUTE, minute, end.kind, owner, end.service, outcome, code, attempt)
+    add_to(followed.setdefault(key, new_tally()), max(end.at - since, 0) / 1e6, 0)
+
+
+def _conditions(owner: str | None, kind: str | None, code: str | None) -> tuple[list[str], dict[str, Any]]:
+    wanted = {name: value for name, value in (("kind", kind), ("code", code)) if value is not None}
+    return ["true", *(f"own.{name} = :{name}" for name in wanted)], {**wanted, "scope": _scope(owner)}
 
 
 def _scope(owner: str | None) -> str:
     return "" if owner is None else f"/{owner}"
-
-
-def _state(row: Record, now: int) -> GroupState:
-    match row["decision"]:
-        case GroupState.RESOLVED:
-            return GroupState.RESOLVED if row["regressed_at"] is None else GroupState.REGRESSED
-        case GroupState.IGNORED if not _has_woken(row, now):
-            return GroupState.IGNORED
-    return GroupState.OPEN
-
-
-def _has_woken(row: Record, now: int) -> bool:
-    """Whether what was ignored is to be seen again: its time has come, or it has grown."""
-    until, below = row["ignored_until"], row["ignored_below"]
-    return (until is not None and until <= now) or (below is not None and row["all_failures"] >= below)
-
-
-def _rank(row: Record, order: str, now: int, owner: str | None) -> float:
-    match order:
-        case "last_seen":
-            return float(row["last_seen_at"])
-        case "first_seen":
-            return float(row["first_seen_at"])
-        case "failures":
-            return float(row["failures"])
-    return _impact(row, row["owners"], now, owner)
 
 
 def _impact(row: Record, owners: int, now: int, owner: str | None) -> float:
@@ -318,17 +319,12 @@ def _impact(row: Record, owners: int, now: int, owner: str | None) -> float:
 def _to_group(row: Record, now: int, owner: str | None) -> FailureGroup:
     document: GroupDocument = decode_document(row["document"])
     sample = {name: value for name, value in _fields(document.sample).items() if name != "owner"}
-    decided = {
-        "decision": row["decided"],
-        "ignored_until": row["until"],
-        "ignored_below": row["below"],
-        "regressed_at": row["back_at"],
-        "all_failures": row["all_failures"],
-    }
     is_admin = owner is None
     return FailureGroup(
         **{name: row[name] for name in ("id", "title", "kind", "code", "error_class", "failures", "jobs", "failed")},
-        state=_state(decided, now),
+        state=GroupState(row["state"]),
+        is_new=is_new(row["first_seen_at"], now),
+        is_rising=is_rising(document.hours, row["first_seen_at"], now),
         impact=_impact(row, row["all_owners"], now, owner),
         first_seen_at=from_time(row["first_seen_at"]),
         last_seen_at=from_time(row["last_seen_at"]),

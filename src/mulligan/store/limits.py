@@ -154,6 +154,9 @@ class LimitOperations:
     def find_spending(self, session: Session, owner: str) -> SpendingRecord | None:
         return self.budgets.find_spending(session, owner, self.book().budget_of(owner))
 
+    def list_spending(self, session: Session) -> list[SpendingRecord]:
+        return self.budgets.list_spending(session)
+
     # Announcing limits
 
     @property

@@ -10,6 +10,7 @@ from mulligan.failure.decision import Decision
 from mulligan.lifecycle import Move
 from mulligan.records.batch import BatchRecord
 from mulligan.records.document import Shape
+from mulligan.records.duty import DutyOverview
 from mulligan.records.job import Fence, Job, Lease, ReportedCall
 from mulligan.service.records import ServiceChange
 
@@ -52,8 +53,9 @@ class Claimed:
 class Outcome(NamedTuple):
     """A lease with its decision.
 
-    With `reclaimed_by`, another worker settles: only if the lease has expired, or with `stuck_after`, only if the
-    attempt runs longer than that and longer than its timeout. `actor` is the operator of a manual change.
+    With `reclaimed_by`, another worker settles: only if the lease has expired and was not extended since it was read,
+    or with `stuck_after`, only if the attempt runs longer than that and longer than its timeout. `actor` is the
+    operator of a manual change.
     """
 
     lease: Lease
@@ -137,6 +139,10 @@ class WorkerRecord:
     holds: int = 0
     """How many leases it holds. Only when read."""
 
+    def takes(self, queue: str, kind: str) -> bool:
+        """Whether it claims jobs of this kind in this queue."""
+        return kind in self.kinds and (self.queues is None or queue in self.queues)
+
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -150,6 +156,19 @@ class Lane:
     number: int
     since: datetime
     is_misfit: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLoad:
+    """The ready and the running jobs of one kind in a queue. `since` is when the oldest ready one was queued. With
+    `at_least`, there are more ready jobs than were counted."""
+
+    queue: str
+    kind: str
+    ready: int = 0
+    at_least: bool = False
+    since: datetime | None = None
+    running: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +250,17 @@ class RetriedMembers(NamedTuple):
     batch: BatchRecord
     jobs: list[str]
     refused: dict[str, str]
+
+
+class Outlook(NamedTuple):
+    """What an idle worker and its duties have to do."""
+
+    is_busy: bool
+    """Jobs of its kinds are queued, running or due."""
+    has_promotable: bool
+    """A claim has more to do than to take queued jobs: jobs are due or may no longer be blocked, or a service restricts
+    its jobs."""
+    duties: DutyOverview
 
 
 class Changes(Protocol):

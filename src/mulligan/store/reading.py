@@ -1,13 +1,14 @@
 """Queries about jobs, lanes and workers."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from mulligan.errors import JobNotFound, StoreDamaged
 from mulligan.lifecycle import State
 from mulligan.records.job import Job, JobFilter, Lease, Page
-from mulligan.store.messages import NEWEST_IDS, Lane, WorkerRecord
+from mulligan.store.messages import NEWEST_IDS, Lane, QueueLoad, WorkerRecord
 from mulligan.store.rows import Record, decode_strings, from_time, load_records, to_job, to_json, to_record, to_time
 from mulligan.store.session import Session
 
@@ -65,6 +66,17 @@ class ReadOperations:
 
     def lanes(self, session: Session) -> list[Lane]:
         return [to_lane(row) for row in session.rows("lanes")]
+
+    def queue_loads(self, session: Session, most: int) -> list[QueueLoad]:
+        loads: dict[tuple[str, str], QueueLoad] = {}
+        for row in session.rows("queue_loads", most=most):
+            lane = row["queue"], row["kind"]
+            if row["running"]:
+                known = loads.get(lane, QueueLoad(queue=lane[0], kind=lane[1]))
+                loads[lane] = replace(known, running=int(row["running"]))
+            else:
+                loads[lane] = to_load(row)
+        return list(loads.values())
 
     def find_ids(self, session: Session, what: str, part: str, owner: str | None, limit: int) -> list[str]:
         conditions = ["true"] if owner is None else ["owner = :owner AND owner <> ''" if owner else "owner = :owner"]
@@ -148,6 +160,16 @@ def to_worker(row: Record) -> WorkerRecord:
 
 def to_lane(row: Record) -> Lane:
     return Lane(row["queue"], row["kind"], row["number"], from_time(row["since"]), bool(row["is_misfit"]))
+
+
+def to_load(row: Record) -> QueueLoad:
+    return QueueLoad(
+        queue=row["queue"],
+        kind=row["kind"],
+        ready=int(row["ready"]),
+        at_least=bool(row["at_least"]),
+        since=from_time(row["since"]),
+    )
 
 
 def to_page(rows: Sequence[Record], limit: int) -> Page[Any]:

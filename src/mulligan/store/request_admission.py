@@ -6,7 +6,6 @@ never missing for a change that was kept.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,6 +20,7 @@ from mulligan.records.admission import (
 )
 from mulligan.records.audit import AuditEntry
 from mulligan.records.rate import Rate, TokenBucket
+from mulligan.records.web_session import IDLE_FOR, LASTS
 from mulligan.store.requests import REQUESTS_KEPT
 from mulligan.store.rows import Record, from_time, to_duration, to_json, to_record, to_time
 from mulligan.store.session import Named, Rows, Session
@@ -39,6 +39,8 @@ _FORGOTTEN = (
     ("mulligan_audit", "id", "at < :audited_before"),
     ("mulligan_in_flight", "mark", "at < {{clock}} - :kept AND until < {{clock}}"),
     ("mulligan_setup_tokens", "digest", "until < {{clock}}"),
+    ("mulligan_sign_in_links", "digest", "until < {{clock}}"),
+    ("mulligan_web_sessions", "session", "used_at < {{clock}} - :unused OR begun_at < {{clock}} - :session_lasts"),
     ("mulligan_request_rates", "subject", "full_at < {{clock}} - :idle"),
 )
 
@@ -50,7 +52,7 @@ class AdmissionOperations:
         """Record the ends first: a mark that is released can be taken by a request that came with it."""
         ends = _ends(ended)
         if not wanted:
-            session.together(*ends)
+            session.at_end(*ends)
             return []
         *_, buckets = session.together(*ends, _lock(wanted))
         answers, charge = _charge(wanted, buckets)
@@ -59,7 +61,7 @@ class AdmissionOperations:
             _answer_marked(wanted, answers, {row["holder"]: from_time(row["at"]) for row in taken})
             charge = []
         admitted = [request for request, answer in zip(wanted, answers, strict=True) if isinstance(answer, Admitted)]
-        session.together(*charge, *_records(session, admitted))
+        session.at_end(*charge, *_records(session, admitted))
         return answers
 
     def audit(self, session: Session, owner: str | None, limit: int, cursor: str | None) -> list[AuditEntry]:
@@ -84,13 +86,13 @@ def write_audit(session: Session, entries: Sequence[NewAuditEntry]) -> None:
 
 
 def _audit(entries: Sequence[NewAuditEntry]) -> list[Named]:
-    return [("audit_new", {"entries": to_json([asdict(entry) for entry in entries])})] if entries else []
+    return [("audit_new", {"entries": to_json(entries)})] if entries else []
 
 
 def _ends(ended: Sequence[EndedRequest]) -> list[Named]:
     if not ended:
         return []
-    found: list[Named] = [("audit_end", {"ended": to_json([asdict(each) for each in ended])})]
+    found: list[Named] = [("audit_end", {"ended": to_json(ended)})]
     if marked := {each.mark: each.id for each in ended if each.mark is not None}:
         found.append(("in_flight_end", {"marks": to_json(list(marked)), "holders": to_json(list(marked.values()))}))
     return found
@@ -169,4 +171,10 @@ def _level(subject: str, bucket: TokenBucket, now: int) -> dict[str, Any]:
 def _prune_values(audited_before: datetime | None) -> dict[str, Any]:
     # Without a retention no entry is old.
     before = 0 if audited_before is None else to_time(audited_before)
-    return {"audited_before": before, "idle": IDLE, "kept": to_duration(REQUESTS_KEPT)}
+    return {
+        "audited_before": before,
+        "idle": IDLE,
+        "kept": to_duration(REQUESTS_KEPT),
+        "unused": to_duration(IDLE_FOR),
+        "session_lasts": to_duration(LASTS),
+    }

@@ -5,7 +5,7 @@ waits for that transaction. A request that is refused leaves nothing, so repeati
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, Generic, TypeVar
@@ -14,6 +14,7 @@ import msgspec
 
 from mulligan.errors import RequestMismatch
 from mulligan.records.batch import BatchRecord
+from mulligan.records.delivery import Delivery
 from mulligan.records.job import Job
 from mulligan.records.pause import Pause
 from mulligan.store.messages import RetriedMembers
@@ -34,6 +35,21 @@ class AnswerFormat(Generic[T]):
     decode: Callable[[str], T]
 
 
+def format_with(kind: Any, **private: Any) -> AnswerFormat[Any]:
+    """The format of a record with private fields, which are stored as well. `private` are their types."""
+    whole: Any = tuple.__class_getitem__((kind, *private.values()))
+    read = msgspec.json.Decoder(whole).decode
+
+    def encode(record: Any) -> str:
+        return to_json([record, *(getattr(record, name) for name in private)])
+
+    def decode(text: str) -> Any:
+        record, *values = read(text)
+        return replace(record, **dict(zip(private, values, strict=True)))
+
+    return AnswerFormat(encode, decode)
+
+
 def answer_format(kind: Any) -> AnswerFormat[Any]:
     """The format of a type that msgspec can read."""
     return AnswerFormat(to_json, msgspec.json.Decoder(kind).decode)
@@ -45,6 +61,7 @@ ENDED_PAUSE: AnswerFormat[Pause | None] = answer_format(Pause | None)
 BATCH: AnswerFormat[BatchRecord] = answer_format(BatchRecord)
 MEMBERS: AnswerFormat[RetriedMembers] = answer_format(RetriedMembers)
 NOTHING: AnswerFormat[None] = answer_format(None)
+DELIVERY: AnswerFormat[Delivery] = format_with(Delivery, _event=dict[str, Any] | None, _body=str | None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,7 +211,7 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], J
     have only the columns of a claim."""
     if not rows:
         return []
-    names = column_names(cursor)
+    names = tuple(column_names(cursor))
     picked = _getter(names, LEASE_COLUMNS)
     begun = names.index("begun_attempt") if "begun_attempt" in names else None
     leases = []
@@ -241,7 +241,9 @@ def to_leases(cursor: Any, rows: Sequence[Sequence[Any]], job: Callable[[str], J
     return leases
 
 
-def _getter(names: Sequence[str], wanted: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
+# Cached: a claim has always the same columns, and most claims return few rows.
+@lru_cache(maxsize=64)
+def _getter(names: tuple[str, ...], wanted: tuple[str, ...]) -> Callable[[Sequence[Any]], Any]:
     return itemgetter(*[names.index(name) for name in wanted])
 
 

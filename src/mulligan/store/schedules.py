@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from mulligan.records.schedule import Definition, ScheduleChange, ScheduleNote, ScheduleRecord
+from mulligan.records.schedule import Definition, ScheduleChange, ScheduleNote, ScheduleOverview, ScheduleRecord
 from mulligan.store.events import event_values, is_done
 from mulligan.store.follow_up import Enqueue
-from mulligan.store.rows import Record, to_record, to_time
+from mulligan.store.rows import Record, from_time, to_record, to_time
 from mulligan.store.session import Session
 
 
@@ -17,6 +17,10 @@ class ScheduleOperations:
     def list_all(self, session: Session) -> list[ScheduleRecord]:
         rows = session.rows("schedules")
         return [to_schedule(row) for row in rows]
+
+    def find_overview(self, session: Session) -> ScheduleOverview:
+        paused = frozenset(row["name"] for row in session.rows("pauses") if row["what"] == "schedule")
+        return ScheduleOverview(from_time(session.moment()), self.list_all(session), paused)
 
     def change(self, session: Session, change: ScheduleChange) -> bool:
         """Return whether the record had not changed since it was read."""

@@ -146,6 +146,10 @@ class Session(ABC):
         """Run named statements, in one round trip where there are any. Return the rows of each."""
         return [self.rows(name, values) for name, values in statements]
 
+    def at_end(self, *statements: Named) -> None:
+        """Run named statements whose rows nothing needs, together with the commit where that saves a round trip."""
+        self.together(*statements)
+
     def filtered(self, name: str, conditions: Sequence[str], values: Mapping[str, Any], **words: str) -> Rows:
         """Run a named statement with the conditions of a filter."""
         return self.execute(self.sql.filtered(name, conditions, **words), {"now": self.now, **values})

@@ -17,7 +17,7 @@ from mulligan.lifecycle import REFUSED, TABLE, Move, State
 from mulligan.records.job import ANOTHER_VERSION, RECOVERING
 from mulligan.store.events import event_values, to_data
 from mulligan.store.messages import Outcome, Settled, signature
-from mulligan.store.rows import Record, error_values, fence_values, to_duration, to_json
+from mulligan.store.rows import Record, error_values, fence_values, to_duration, to_json, to_time
 from mulligan.store.service_calls import list_calls, summarize_calls
 from mulligan.store.session import Session
 
@@ -357,10 +357,12 @@ def settle_values(outcome: Outcome, change: Settlement) -> dict[str, Any]:
 
 
 def when_values(outcome: Outcome) -> dict[str, Any]:
-    """A reclaimer may settle only expired leases, or stuck attempts."""
+    """A reclaimer may settle only a lease that has expired and was not extended since it was read, or a stuck
+    attempt."""
     stuck_after = outcome.stuck_after
+    is_expired = outcome.reclaimed_by is not None and stuck_after is None
     return {
-        "reclaimed": outcome.reclaimed_by is not None,
+        "expired_at": to_time(outcome.lease.until) if is_expired else None,
         "stuck_after": None if stuck_after is None else to_duration(stuck_after),
     }
 

@@ -1,14 +1,26 @@
 """Statistics: add what a page of the log says to minutes, hours and days; read and delete them."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from mulligan.records.statistics import SPANS, Key, Statistic, Tally, add_tally, admit, in_span, new_tally
+from mulligan.records.statistics import (
+    MINUTE,
+    SPANS,
+    FailurePoint,
+    Key,
+    RecentCount,
+    Statistic,
+    Tally,
+    add_tally,
+    admit,
+    in_span,
+    new_tally,
+)
 from mulligan.store.groups import Replay
-from mulligan.store.rows import from_time, to_json, to_time
+from mulligan.store.rows import from_time, to_duration, to_json, to_record, to_time
 from mulligan.store.session import Rows, Session
 
 _histogram = msgspec.json.Decoder(list[int]).decode
@@ -48,6 +60,27 @@ class StatisticOperations:
         conditions = ["true", *(f"{name} = :{name}" for name in given)]
         values = {**given, "span": span, "since": to_time(since), "until": to_time(until), "limit": limit}
         return to_statistics(session.filtered("statistics_read", conditions, values))
+
+    def recent(self, session: Session, recent: datetime, since: datetime) -> list[RecentCount]:
+        """Count outcomes of minutes by kind, code and whether they were retries, from `recent` on and before it."""
+        rows = session.rows("statistics_recent", span=MINUTE, recent=to_time(recent), since=to_time(since))
+        return [
+            to_record(RecentCount, row, is_retry=bool(row["is_retry"]), is_recent=bool(row["is_recent"]))
+            for row in rows
+        ]
+
+    def failures(
+        self, session: Session, step: timedelta, since: datetime, until: datetime, wanted: Mapping[str, Any]
+    ) -> list[FailurePoint]:
+        """Return what failed and what recovered in each step, oldest first."""
+        span = max(length for length in SPANS.values() if step % timedelta(seconds=length) == timedelta(0))
+        given = {name: value for name, value in wanted.items() if value is not None}
+        conditions = ["true", *(f"{name} = :{name}" for name in given)]
+        values = {"span": span, "step": to_duration(step), "since": to_time(since), "until": to_time(until)}
+        points: dict[int, dict[str, int]] = {}
+        for row in session.filtered("statistics_failures", conditions, {**given, **values}):
+            points.setdefault(row["at"], {})[row["outcome"]] = row["number"]
+        return [FailurePoint(from_time(at), **numbers) for at, numbers in points.items()]
 
     def prune(self, session: Session, span: int, before: datetime, limit: int) -> int:
         """Delete at most `limit` minutes, hours or days. Return how many."""

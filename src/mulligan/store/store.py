@@ -6,7 +6,7 @@ reached; the caller may repeat it.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -16,6 +16,7 @@ from mulligan.failure.redact import storable
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
 from mulligan.records.admission import Admission, AdmissionRequest, EndedRequest, NewAuditEntry
+from mulligan.records.alert import AlertBook, AlertTerms, Evaluation, StoredRule
 from mulligan.records.audit import AuditEntry
 from mulligan.records.batch import BatchRecord, BatchRetry, BatchState, NewBatch
 from mulligan.records.counts import Counts
@@ -35,30 +36,34 @@ from mulligan.records.delivery import (
 from mulligan.records.duty import DutyOverview, DutyRun
 from mulligan.records.event import Cursor, Event, EventFilter, EventPage
 from mulligan.records.failure_group import FailureGroup, GroupDecision, GroupState, NameCount
-from mulligan.records.finding import Finding, Limits
+from mulligan.records.finding import Check, Finding, Limits
 from mulligan.records.folded import Folded
 from mulligan.records.hook import IncomingHook
 from mulligan.records.job import Fence, Job, JobFilter, Lease, NewJob, Page
 from mulligan.records.key import Key, NewKey, StoredKey
 from mulligan.records.limit import LimitBook, LimitRecord, SpendingRecord
 from mulligan.records.log_entry import EntryPage
+from mulligan.records.metric import TotalKey
 from mulligan.records.pause import Pause, PauseRequest
 from mulligan.records.progress import Progress
 from mulligan.records.redrive import Match, Redrive
 from mulligan.records.retention import EndedCount, PurgeRequest
-from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleRecord
-from mulligan.records.statistics import ProjectionStatus, Statistic
+from mulligan.records.schedule import ScheduleChange, ScheduleNote, ScheduleOverview, ScheduleRecord
+from mulligan.records.statistics import FailurePoint, ProjectionStatus, RecentCount, Statistic, Tally
 from mulligan.records.subscription import NewSubscription, SubscriptionRecord
+from mulligan.records.web_session import WebSession
 from mulligan.service.records import Demand, Family, ServiceRecord, ServiceRequest
+from mulligan.store.alerts import AlertOperations
 from mulligan.store.api_keys import ApiKeyOperations
 from mulligan.store.beat import BeatOperations
 from mulligan.store.built_in import BuiltInProjection
 from mulligan.store.counts import CountOperations
 from mulligan.store.dedupe_keys import DedupeKeyOperations
 from mulligan.store.deliveries import DeliveryOperations
+from mulligan.store.depths import DepthOperations
 from mulligan.store.duties import DutyOperations
 from mulligan.store.enqueue import SharedOperations
-from mulligan.store.events import EventOperations
+from mulligan.store.events import EventOperations, Subject
 from mulligan.store.forget import ForgetOperations
 from mulligan.store.groups import GroupOperations
 from mulligan.store.hooks import HookOperations
@@ -73,7 +78,9 @@ from mulligan.store.messages import (
     JobRequest,
     Lane,
     Outcome,
+    Outlook,
     Permission,
+    QueueLoad,
     Request,
     RetriedMembers,
     WorkerRecord,
@@ -94,6 +101,8 @@ from mulligan.store.session import Script, Session
 from mulligan.store.settle import needs_record
 from mulligan.store.statistics import StatisticOperations
 from mulligan.store.subscriptions import SubscriptionOperations
+from mulligan.store.totals import TotalOperations
+from mulligan.store.web_sessions import WebSessionOperations
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -124,6 +133,11 @@ class Backend(Protocol):
     def write(self, work: Work[T], *, is_durable: bool = True, is_long: bool = False, asks: bool = False) -> T:
         """Run `work` in one transaction. With `is_durable=False` a crash may lose it. With `asks` it calls code of a
         task, which may take its time."""
+        ...
+
+    def write_by_key(self, work: Work[T]) -> T:
+        """Run `work` in one transaction, which a crash may lose. It finds each row by its key, also in a table that was
+        empty when the first such transaction ran."""
         ...
 
     def join(self, connection: Any) -> Session:
@@ -170,7 +184,7 @@ class Backend(Protocol):
 
     def migrate(self) -> list[str]: ...
 
-    def examine(self, limits: Limits) -> list[Finding]: ...
+    def examine(self, limits: Limits, besides: Collection[Check]) -> list[Finding]: ...
 
     def permissions(self) -> Finding | None: ...
 
@@ -197,12 +211,15 @@ class Store:
         self._results = ResultOperations()
         self._dedupe_keys = DedupeKeyOperations()
         self._api_keys, self._admissions = ApiKeyOperations(), AdmissionOperations()
+        self._web_sessions = WebSessionOperations()
         self._pauses, self._duties = PauseOperations(), DutyOperations()
         self._reading, self._counts = ReadOperations(), CountOperations()
         self._events = EventOperations(backend.confirm_log)
         self._groups, self._statistics = GroupOperations(), StatisticOperations()
-        self._built_in = BuiltInProjection(self._events, self._groups, self._statistics)
+        self._totals, self._depths = TotalOperations(), DepthOperations(self._counts)
+        self._built_in = BuiltInProjection(self._events, self._groups, self._statistics, self._totals)
         self._subscriptions, self._hooks = SubscriptionOperations(), HookOperations()
+        self._alerts = AlertOperations()
         self._deliveries = DeliveryOperations(parts.enqueue, self._events)
 
     def migrate(self) -> list[str]:
@@ -230,9 +247,9 @@ class Store:
     def close(self) -> None:
         self._backend.close()
 
-    def examine(self, limits: Limits) -> list[Finding]:
-        """Return the findings of `mulligan doctor` about this database."""
-        return self._backend.examine(limits)
+    def examine(self, limits: Limits, *, besides: Collection[Check] = ()) -> list[Finding]:
+        """Return the findings of `mulligan doctor` about this database. `besides` are checks that may be left out."""
+        return self._backend.examine(limits, besides)
 
     def permissions(self) -> Finding | None:
         """Return what other users of this machine can do with the file of the database; None if it has none."""
@@ -488,11 +505,19 @@ class Store:
         """Return how much of its budget the retries of an owner have used, or None without a budget."""
         return self._read(self._limits.find_spending, owner)
 
+    def budgets(self) -> list[SpendingRecord]:
+        """Return the owners that have a retry budget of their own, by name, with how much of it they have used."""
+        return self._read(self._limits.list_spending)
+
     # Schedules
 
     def schedules(self) -> list[ScheduleRecord]:
         """Return all schedules, by name."""
         return self._read(self._schedules.list_all)
+
+    def schedule_overview(self) -> ScheduleOverview:
+        """Return the time, all schedules and the names of those that are paused, in one read."""
+        return self._read(self._schedules.find_overview)
 
     def change_schedule(self, change: ScheduleChange) -> bool:
         """Write the record, its jobs and its notes, if the record has not changed since it was read. Return whether
@@ -714,13 +739,17 @@ class Store:
         pause or an open service do not count."""
         return self._read(self._reading.is_busy, kinds, waiting_for)
 
-    def has_promotable(self) -> bool:
-        """Whether a claim has more to do than to take queued jobs: jobs are due or may no longer be blocked, or a
-        service restricts its jobs."""
-        if self._limits.has_news:
-            return True
-        found = self._read(find_promotable)
-        return found.has_work or found.has_restricted
+    def outlook(self, kinds: Sequence[str]) -> Outlook:
+        """Return what an idle worker with these kinds and its duties have to do, in one read."""
+        return self._read(self._find_outlook, kinds)
+
+    def _find_outlook(self, session: Session, kinds: Sequence[str]) -> Outlook:
+        found = find_promotable(session)
+        return Outlook(
+            is_busy=self._reading.is_busy(session, kinds, ()),
+            has_promotable=self._limits.has_news or found.has_work or found.has_restricted,
+            duties=self._duties.find_chores(session),
+        )
 
     def next_due(self) -> datetime | None:
         """Return when the next waiting job becomes due."""
@@ -746,6 +775,11 @@ class Store:
         """Count all ready jobs by lane, and those that wait for a worker of another version."""
         return self._read(self._reading.lanes)
 
+    def queue_loads(self, *, most: int) -> list[QueueLoad]:
+        """Count ready and running jobs by queue and kind. About `most` ready jobs are read, evenly from all
+        lanes; where there are more, the number is a lower bound."""
+        return self._read(self._reading.queue_loads, most)
+
     def find_ids(self, what: str, part: str, *, owner: str | None = None, limit: int) -> list[str]:
         """Return ids of a `"job"`, `"batch"` or `"redrive"`: the one equal to `part` first, then the newest that begin
         with it, or end with it and are among the newest `NEWEST_IDS`."""
@@ -766,6 +800,14 @@ class Store:
         while not page.events and not page.is_end:
             page = self.stream(wanted, after=page.position, limit=limit)
         return list(page.events)
+
+    def history(
+        self, *, service: str | None = None, batch: str | None = None, owner: str | None = None, limit: int
+    ) -> list[Event]:
+        """Return the newest events about a service or a batch itself, the newest first. Looks at a bounded number of
+        events that belong to no job."""
+        wanted = Subject.service(service) if service is not None else Subject.batch(batch or "")
+        return self._read(self._events.about, wanted, owner, limit)
 
     def stream(self, wanted: EventFilter, *, after: int = 0, limit: int = 500) -> EventPage:
         """Return the next events that are wanted, and how far the log was read. No event is skipped or repeated,
@@ -870,6 +912,12 @@ class Store:
             )
         )
 
+    def count_groups(
+        self, *, owner: str | None = None, kind: str | None = None, code: str | None = None
+    ) -> dict[str, int]:
+        """Return how many groups are in each state. Counting stops at 10,000."""
+        return self._read(self._groups.count, owner, kind, code)
+
     def group(self, group_id: str, *, owner: str | None = None) -> FailureGroup | None:
         """Return a group with the counts of all owners, or of one; None if that has no failures in it."""
         found = self._read(self._groups.find, [storable(group_id)], owner)
@@ -888,6 +936,44 @@ class Store:
     ) -> list[Statistic]:
         """Return the statistics of minutes, hours or days, the newest first."""
         return self._read(self._statistics.read, span, since, until, wanted, limit)
+
+    def totals(self) -> dict[TotalKey, Tally]:
+        """Return the totals of metrics, as far as the log was folded."""
+        return self._read(self._totals.read)
+
+    def open_breakers(self, *, limit: int) -> list[str]:
+        """Return the services whose breaker is open, as far as the log was folded."""
+        return self._read(self._totals.open_breakers, limit)
+
+    def prune_totals(self, *, before: datetime) -> int:
+        """Merge series of metrics that have not changed since. Return how many."""
+        if not self._read(self._totals.has_old, before):
+            return 0
+        return self._write(self._totals.prune, before)
+
+    def depths(self) -> dict[State, int]:
+        """Return how many jobs are queued, waiting and running. Above 10,000, the number is about a minute old."""
+        return self._read(self._depths.read)
+
+    def count_depths(self) -> None:
+        """Count the queued and the waiting jobs, if no process has done so for a while."""
+        for due in self._read(self._depths.list_due):
+            if self._write(self._depths.claim, due):
+                self._count_depth(due.state)
+
+    def _count_depth(self, state: State) -> None:
+        number, took = self._backend.read(lambda session: self._depths.count(session, state), is_large=True)
+        self._write(self._depths.record, state, number, took)
+
+    def recent_counts(self, recent: datetime, *, since: datetime) -> list[RecentCount]:
+        """Count outcomes from `recent` on, and from `since` up to then, by kind and code."""
+        return self._read(self._statistics.recent, recent, since)
+
+    def failure_points(
+        self, step: timedelta, *, since: datetime, until: datetime, **wanted: str | None
+    ) -> list[FailurePoint]:
+        """Return what failed and what recovered in each step: a multiple of a minute, an hour or a day."""
+        return self._read(self._statistics.failures, step, since, until, wanted)
 
     def prune_groups(self, *, before: datetime, limit: int) -> int:
         """Delete groups that were not seen since. Return how many."""
@@ -941,9 +1027,35 @@ class Store:
         """Store the hash of a setup token."""
         self._write(self._api_keys.offer_setup, digest, duration)
 
+    def begin_web_session(self, digest: str, key_id: str, *, audit: Sequence[NewAuditEntry] = ()) -> None:
+        """Store a session of the dashboard by the hash of its token."""
+        self._write(self._web_sessions.begin, digest, key_id, audit)
+
+    def web_session(self, digest: str) -> WebSession | None:
+        """Return a session with its key, whether they are usable or not."""
+        return self._read(self._web_sessions.find, digest)
+
+    def note_web_session(self, digest: str) -> None:
+        """Store that a session was used now."""
+        self._write(self._web_sessions.note_use, digest)
+
+    def end_web_session(self, digest: str, *, audit: Sequence[NewAuditEntry] = ()) -> None:
+        """Delete a session. Without it, nothing happens."""
+        self._write(self._web_sessions.end, digest, audit)
+
+    def offer_sign_in(
+        self, digest: str, key_id: str, *, duration: timedelta, audit: Sequence[NewAuditEntry] = ()
+    ) -> None:
+        """Store the hash of a one-time link that signs in with a key."""
+        self._write(self._web_sessions.offer_link, digest, key_id, duration, audit)
+
+    def take_sign_in(self, digest: str) -> str | None:
+        """Use up a one-time link and return the id of its key; None if it is unknown, used or too old."""
+        return self._write(self._web_sessions.take_link, digest)
+
     def admit(self, wanted: Sequence[AdmissionRequest], ended: Sequence[EndedRequest] = ()) -> list[Admission]:
         """Admit requests, each on its own, and record the ends of earlier ones, in one transaction."""
-        return self._backend.write(lambda session: self._admissions.admit(session, wanted, ended), is_durable=False)
+        return self._backend.write_by_key(lambda session: self._admissions.admit(session, wanted, ended))
 
     def audit(self, *, owner: str | None = None, limit: int = 50, cursor: str | None = None) -> list[AuditEntry]:
         """Return entries of the audit, the newest first. `cursor` is the last id seen."""
@@ -959,12 +1071,17 @@ class Store:
     # Notifications
 
     def create_subscription(
-        self, new: NewSubscription, *, cursor: str, audit: Sequence[NewAuditEntry] = ()
+        self,
+        new: NewSubscription,
+        *,
+        cursor: str,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[SubscriptionRecord] | None = None,
     ) -> SubscriptionRecord:
         """Store a subscription. It is told of events that come later. Raises `SubscriptionExists` or
         `TooManySubscriptions`."""
         position = self.last_position()
-        return self._write(self._subscriptions.create, new, audit, cursor, position)
+        return self._write_once(once, self._subscriptions.create, new, audit, cursor, position)
 
     def declare_subscription(self, new: NewSubscription, *, cursor: str) -> SubscriptionRecord:
         """Store a subscription of the code, or its new definition. Its secrets, and whether it is disabled, stay."""
@@ -992,10 +1109,16 @@ class Store:
         return self._read(self._subscriptions.get, storable(subscription), owner)
 
     def rotate_secret(
-        self, subscription: str, secret: str, *, owner: str | None = None, audit: Sequence[NewAuditEntry] = ()
+        self,
+        subscription: str,
+        secret: str,
+        *,
+        owner: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[SubscriptionRecord] | None = None,
     ) -> SubscriptionRecord:
         """Sign by this secret, and for a day by the previous one too. Raises `SubscriptionNotFound`."""
-        return self._write(self._subscriptions.rotate, storable(subscription), owner, secret, audit)
+        return self._write_once(once, self._subscriptions.rotate, storable(subscription), owner, secret, audit)
 
     def disable_subscription(
         self,
@@ -1004,19 +1127,30 @@ class Store:
         *,
         owner: str | None = None,
         audit: Sequence[NewAuditEntry] = (),
+        once: Once[SubscriptionRecord] | None = None,
     ) -> SubscriptionRecord:
-        return self._write(self._subscriptions.disable, storable(subscription), owner, because, audit)
+        return self._write_once(once, self._subscriptions.disable, storable(subscription), owner, because, audit)
 
     def enable_subscription(
-        self, subscription: str, *, owner: str | None = None, audit: Sequence[NewAuditEntry] = ()
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[SubscriptionRecord] | None = None,
     ) -> SubscriptionRecord:
-        return self._write(self._subscriptions.enable, storable(subscription), owner, audit)
+        return self._write_once(once, self._subscriptions.enable, storable(subscription), owner, audit)
 
     def remove_subscription(
-        self, subscription: str, *, owner: str | None = None, audit: Sequence[NewAuditEntry] = ()
+        self,
+        subscription: str,
+        *,
+        owner: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[SubscriptionRecord] | None = None,
     ) -> SubscriptionRecord:
         """Delete it. What was not sent yet is skipped; the log of its deliveries stays."""
-        return self._write(self._subscriptions.remove, storable(subscription), owner, audit)
+        return self._write_once(once, self._subscriptions.remove, storable(subscription), owner, audit)
 
     def notify(self, step: NotifyStep) -> NotifyPlan | None:
         """Move the cursor and store what is told, with the jobs that send it. None if another process was faster."""
@@ -1101,15 +1235,23 @@ class Store:
         *,
         owner: str | None = None,
         audit: Sequence[NewAuditEntry] = (),
+        once: Once[Delivery] | None = None,
     ) -> Delivery:
         """Send the same body under the same id again. One that is pending or in a digest does not change."""
-        again = self._write(self._deliveries.redeliver, storable(delivery), owner, make, audit)
+        again = self._write_once(once, self._deliveries.redeliver, storable(delivery), owner, make, audit)
         self._hint()
         return again
 
-    def send_test(self, new: NewDelivery, job: NewJob, *, audit: Sequence[NewAuditEntry] = ()) -> Delivery:
+    def send_test(
+        self,
+        new: NewDelivery,
+        job: NewJob,
+        *,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[Delivery] | None = None,
+    ) -> Delivery:
         """Store a delivery that no event caused, with its job."""
-        sent = self._write(self._deliveries.send_test, new, job, audit)
+        sent = self._write_once(once, self._deliveries.send_test, new, job, audit)
         self._hint()
         return sent
 
@@ -1123,9 +1265,15 @@ class Store:
         """Count the failed and the skipped deliveries of the last day by channel, with one of the reasons."""
         return self._read(self._deliveries.count_undelivered)
 
-    def create_hook(self, values: dict[str, Any], *, audit: Sequence[NewAuditEntry] = ()) -> IncomingHook:
+    def create_hook(
+        self,
+        values: dict[str, Any],
+        *,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[IncomingHook] | None = None,
+    ) -> IncomingHook:
         """Store an incoming hook. Raises `HookExists` or `TooManyHooks`."""
-        return self._write(self._hooks.create, values, audit)
+        return self._write_once(once, self._hooks.create, values, audit)
 
     def hooks(self, *, owner: str | None = None, limit: int = 50, cursor: str | None = None) -> list[IncomingHook]:
         """Return incoming hooks by id. `cursor` is the last id seen."""
@@ -1134,12 +1282,74 @@ class Store:
     def hook(self, hook: str) -> IncomingHook | None:
         return self._read(self._hooks.find, storable(hook))
 
-    def remove_hook(self, hook: str, *, owner: str | None = None, audit: Sequence[NewAuditEntry] = ()) -> IncomingHook:
-        return self._write(self._hooks.remove, storable(hook), owner, audit)
+    def remove_hook(
+        self,
+        hook: str,
+        *,
+        owner: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[IncomingHook] | None = None,
+    ) -> IncomingHook:
+        return self._write_once(once, self._hooks.remove, storable(hook), owner, audit)
 
     def note_hook_call(self, hook: str) -> None:
         """Record the time of a call with a valid signature."""
         self._write(self._hooks.note_call, hook)
+
+    # Alerts
+
+    def alert_book(self) -> AlertBook:
+        """Return the rules that differ from their defaults, the states of alerts, and who evaluated them when."""
+        return self._read(self._alerts.read)
+
+    def alert_rules(self) -> dict[Check, StoredRule]:
+        return self._read(self._alerts.rules)
+
+    def write_alerts(
+        self,
+        book: AlertBook,
+        done: Evaluation,
+        *,
+        worker: str,
+        in_code: Mapping[Check, AlertTerms] | None = None,
+    ) -> bool:
+        """Store an evaluation that began from this book, with its events and the rules of the code. Return False if
+        another process has evaluated meanwhile."""
+        return self._write(self._alerts.write, book, done, in_code, worker)
+
+    def set_alert_rule(
+        self,
+        check: Check,
+        terms: AlertTerms,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[StoredRule] | None = None,
+    ) -> StoredRule:
+        """Replace the terms of a rule that a person set before."""
+        signed = {"actor": actor, "reason": reason}
+        return self._write_once(once, self._alerts.set_rule, check, terms, signed, audit)
+
+    def silence_alert(
+        self,
+        check: Check,
+        duration: timedelta | None,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+        audit: Sequence[NewAuditEntry] = (),
+        once: Once[StoredRule] | None = None,
+    ) -> StoredRule:
+        """Do not notify of this alert for a time; without a duration, until that is ended."""
+        signed = {"actor": actor, "reason": reason}
+        return self._write_once(once, self._alerts.silence, check, duration, signed, audit)
+
+    def unsilence_alert(
+        self, check: Check, *, audit: Sequence[NewAuditEntry] = (), once: Once[StoredRule] | None = None
+    ) -> StoredRule:
+        """End the silence of an alert."""
+        return self._write_once(once, self._alerts.unsilence, check, audit)
 
     # Requests with an id of the caller
 
@@ -1151,10 +1361,14 @@ class Store:
         """
         if once is None:
             return work()
-        if answers := self._read(find_answer, once):
+        if answers := self.find_answers(once):
             return answers[0]
         answer = work()
         return self._write_once(once, lambda _: answer)
+
+    def find_answers(self, once: Once[T] | None) -> list[T]:
+        """Return the answer of the first time, if there was one."""
+        return [] if once is None else self._read(find_answer, once)
 
     def prune_requests(self, *, before: datetime, limit: int) -> int:
         """Forget requests that were carried out before this time. Return how many."""

@@ -19,6 +19,12 @@ MOST_TAGS = 50
 MOST_ATTEMPTS = 1_000_000
 SCOPES = ("active", "succeeded")
 
+_ID = _DEDUPE = string(LONGEST_KEY)
+_BATCH = string(LONGEST_NAME)
+_SCOPE = one_of(SCOPES)
+_ATTEMPTS = integer(1, MOST_ATTEMPTS)
+_COST = integer(0, MOST_COST)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
@@ -51,14 +57,14 @@ def _require(kind: str, option: str, value: Any, requirement: Requirement) -> An
 def check_id(kind: str, given: UUID | str) -> str:
     if given == "":
         raise InvalidArguments(kind, "an id must not be empty: every such job would be the same one")
-    text = str(given) if isinstance(given, UUID) else _check_string(kind, "id", given, LONGEST_KEY)
+    text = str(given) if isinstance(given, UUID) else str(_require(kind, "id", given, _ID))
     return text.lower() if is_id(text.lower()) else text
 
 
 def batch_id(kind: str, batch: BatchRecord | str | None) -> str | None:
     if batch is None:
         return None
-    return _check_string(kind, "batch", batch.id if isinstance(batch, BatchRecord) else batch, LONGEST_NAME)
+    return str(_require(kind, "batch", batch.id if isinstance(batch, BatchRecord) else batch, _BATCH))
 
 
 def check_owner(kind: str, owner: str) -> str:
@@ -80,18 +86,14 @@ def check_label(kind: str, option: str, name: str) -> str:
     return str(_require(kind, option, name, NAME))
 
 
-def _check_string(kind: str, option: str, value: str, longest: int) -> str:
-    return str(_require(kind, option, value, string(longest)))
-
-
 def check_key(kind: str, dedupe: str) -> str:
     if dedupe == "":
         raise InvalidArguments(kind, "a dedupe key must not be empty: every such job would be the same one")
-    return _check_string(kind, "dedupe", dedupe, LONGEST_KEY)
+    return str(_require(kind, "dedupe", dedupe, _DEDUPE))
 
 
 def check_scope(kind: str, scope: str) -> str:
-    return str(_require(kind, "dedupe_scope", scope, one_of(SCOPES)))
+    return str(_require(kind, "dedupe_scope", scope, _SCOPE))
 
 
 def check_attempts(kind: str, number: int | None, *, at_most_once: bool) -> int | None:
@@ -99,7 +101,7 @@ def check_attempts(kind: str, number: int | None, *, at_most_once: bool) -> int 
         return None
     if at_most_once and number != 1:
         raise InvalidArguments(kind, f"max_attempts is {number!r:.80}, but this task runs at most once")
-    return int(_require(kind, "max_attempts", number, integer(1, MOST_ATTEMPTS)))
+    return int(_require(kind, "max_attempts", number, _ATTEMPTS))
 
 
 def check_length(kind: str, timeout: Duration | None) -> timedelta | None:
@@ -110,7 +112,7 @@ def check_length(kind: str, timeout: Duration | None) -> timedelta | None:
 
 
 def check_price(kind: str, cost: int | None) -> int | None:
-    return None if cost is None else int(_require(kind, "cost", cost, integer(0, MOST_COST)))
+    return None if cost is None else int(_require(kind, "cost", cost, _COST))
 
 
 def check_moment(kind: str, moment: datetime | None) -> datetime | None:

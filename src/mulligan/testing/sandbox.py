@@ -13,10 +13,9 @@ from mulligan.records.duty import DutyOverview
 from mulligan.service.config import ServiceBook
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.store import Store
-from mulligan.testing.virtual import START, VirtualClock, VirtualLoop
+from mulligan.testing.virtual import START, VirtualClock, VirtualDriver, VirtualLoop
 from mulligan.values.duration import Duration, parse
 from mulligan.wiring import AppParts
-from mulligan.worker.drivers import InlineDriver
 from mulligan.worker.tuning import collect_less
 
 SECOND = timedelta(seconds=1)
@@ -48,16 +47,16 @@ class Sandbox:
         ticker = self._wiring.duty_builder.ticker()
         with collect_less():
             ticker.run_now()
-            _outside_any_loop(lambda: self._wiring.run_while(lambda: self._goes_on(ticker, end), ticker))
+            _outside_any_loop(lambda: self._wiring.run_while(lambda duties: self._goes_on(ticker, duties, end), ticker))
             ticker.record_runs()
 
-    def _goes_on(self, ticker: DutyGroup, end: datetime) -> bool:
+    def _goes_on(self, ticker: DutyGroup, duties: DutyOverview, end: datetime) -> bool:
         """Whether there may be more to run: a redrive has advanced, or time has moved."""
-        if ticker.run_now():
+        if ticker.run_now(duties):
             return True
         if self.now >= end:
             return False
-        due = self._next(ticker.pending.now())
+        due = self._next(duties)
         self._clock.advance((end if due is None else min(due, end)) - self.now)
         ticker.run_now()
         return True
@@ -112,7 +111,7 @@ def sandbox(app: App, *, now: datetime = START, seed: int = 0) -> Iterator[Sandb
     parts = AppParts(
         open_store=open_store,
         changes=lambda _store: box,
-        driver=InlineDriver,
+        driver=VirtualDriver,
         loop=lambda: VirtualLoop(clock),
         clock=clock,
         randomness=random.Random(seed),  # noqa: S311

@@ -2,9 +2,13 @@
 
 import asyncio
 import selectors
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
+
+from mulligan.worker.drivers import InlineDriver
+
+T = TypeVar("T")
 
 START = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 # Real sockets of the tested code have this long to answer before virtual time advances.
@@ -66,3 +70,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._virtual_clock.monotonic()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether a turn of the loop would run nothing: no callback is ready, no timer is due, no socket is watched."""
+        if self._ready or len(self._selector.get_map()) > 1:  # type: ignore[attr-defined]
+            return False
+        timers = self._scheduled  # type: ignore[attr-defined]
+        return not timers or timers[0].when() >= self.time() + self._clock_resolution  # type: ignore[attr-defined]
+
+
+class VirtualDriver(InlineDriver):
+    """Leaves out the turns of a `VirtualLoop` that would run nothing."""
+
+    async def blocking(self, function: Callable[[], T]) -> T:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        return function() if loop.is_quiet else await super().blocking(function)

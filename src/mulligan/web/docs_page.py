@@ -19,7 +19,7 @@ def render(document: Document) -> str:
             (group,) = operation["tags"]
             groups[group].append(_operation(path, method.upper(), operation, document["components"]["responses"]))
     body = "".join(_section(name, "".join(each)) for name, each in groups.items())
-    contents = _list(_link(f"group-{name.lower()}", name) for name in (*groups, "Schemas"))
+    contents = _list(_link(_anchor(name), name) for name in (*groups, "Schemas"))
     schemas = "".join(_schema(name, each) for name, each in document["components"]["schemas"].items())
     base = document["servers"][0]["url"]
     return (
@@ -37,7 +37,7 @@ def render(document: Document) -> str:
 
 
 def _section(name: str, body: str) -> str:
-    return f'<section><h2 id="group-{escape(name.lower())}">{escape(name)}</h2>{body}</section>'
+    return f'<section><h2 id="{escape(_anchor(name))}">{escape(name)}</h2>{body}</section>'
 
 
 def _operation(path: str, method: str, operation: Document, shared: Mapping[str, Document]) -> str:
@@ -142,6 +142,11 @@ def _cells(cells: Iterable[str]) -> str:
 
 def _list(items: Iterable[str]) -> str:
     return f"<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>"
+
+
+def _anchor(group: str) -> str:
+    """An id has no spaces."""
+    return f"group-{group.lower().replace(' ', '-')}"
 
 
 def _link(target: str, text: str) -> str:

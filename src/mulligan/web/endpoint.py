@@ -13,23 +13,25 @@ from starlette.responses import Response
 from mulligan.app import App
 from mulligan.errors import BadArgument
 from mulligan.records.job import Job
-from mulligan.web.access.caller import Caller
+from mulligan.web.access.caller import ANONYMOUS, Caller
 from mulligan.web.access.console import Console
 from mulligan.web.access.idempotency import Repeatable
+from mulligan.web.large import LargeRequests
 from mulligan.web.problems import Problem, respond, to_problem
 from mulligan.web.reading import LARGE_BODY, decode, read_body, read_query
 from mulligan.web.route import Call, Messages, Route, Text
 from mulligan.web.target import hash_body, hash_target
 from mulligan.web.visible import visible
 
-# The caller of a route that needs no key.
-ANONYMOUS = Caller(key="", owner="", actor="", scopes=frozenset())
-
 
 class Access(Protocol):
     """Who calls, and whether the call may be made. Raises a Problem: 401, 403, 409 or 429."""
 
     async def identify(self, request: Request) -> Caller: ...
+
+    def find_keyless(self, route: Route, request: Request) -> Caller | None:
+        """As whom a request without a key is answered; None: it needs one."""
+        ...
 
     async def charge_failure(self, request: Request) -> None:
         """Count a request whose signature does not fit. Raises a Problem, 429, if its address has had too many."""
@@ -48,6 +50,7 @@ class Endpoint:
     app: App
     access: Access
     route: Route
+    large: LargeRequests
 
     async def handle(self, request: Request) -> Response:
         try:
@@ -59,8 +62,8 @@ class Endpoint:
             return respond(self._locate(error, to_problem(error)))
 
     async def _answer(self, request: Request) -> Response:
-        if self.route.scope is None:
-            return await self._carry_out(ANONYMOUS, request, None)
+        if (anonymous := self._find_anonymous(request)) is not None:
+            return await self._carry_out(anonymous, request, None)
         caller = await self.access.identify(request)
         async with self.access.admit(caller, self.route, request) as repeatable:
             answer = await self._carry_out(caller, request, repeatable)
@@ -68,15 +71,31 @@ class Endpoint:
                 request.state.after = hash_body(answer.body)
             return answer
 
+    def _find_anonymous(self, request: Request) -> Caller | None:
+        """The caller of a request that needs no key, and has none."""
+        if self.route.scope is None:
+            return ANONYMOUS
+        if self.route.without_key is None or "authorization" in request.headers:
+            return None
+        return self.access.find_keyless(self.route, request)
+
     async def _carry_out(self, caller: Caller, request: Request, repeatable: Repeatable | None) -> Response:
         route = self.route
         arguments: dict[str, Any] = dict(request.path_params)
         if route.query is not None:
             arguments["query"] = read_query(route.query, request.query_params)
         body = b"" if route.body is None else await read_body(request)
-        request_id, first_at = (None, None) if repeatable is None else (repeatable.request_id, repeatable.first_at)
         is_large = len(body) > LARGE_BODY
-        call = Call(caller, Console(self.app, caller), request, request_id, first_at, is_large)
+        request_id, first_at = (None, None) if repeatable is None else (repeatable.request_id, repeatable.first_at)
+        thread = self.large.thread if is_large else None
+        call = Call(caller, Console(self.app, caller), request, request_id, first_at, thread)
+        if not is_large:
+            return await self._handle(call, arguments, body)
+        async with self.large.admit(len(body)):
+            return await self._handle(call, arguments, body)
+
+    async def _handle(self, call: Call, arguments: dict[str, Any], body: bytes) -> Response:
+        route = self.route
         if route.body is not None:
             arguments["body"] = await call.compute(partial(decode, body, route.body))
         if not route.is_async:
@@ -84,7 +103,8 @@ class Endpoint:
         found = await route.handler(call, **arguments)
         # A job that was stored before may be larger than the request.
         is_old = isinstance(found, Job) and found.is_duplicate
-        return await (replace(call, is_large=True) if is_old else call).compute(lambda: self._render(found, caller))
+        shown = replace(call, thread=self.large.thread) if is_old else call
+        return await shown.compute(lambda: self._render(found, call.caller))
 
     def _call(self, call: Call, arguments: dict[str, Any]) -> Response:
         if self.route.is_change:

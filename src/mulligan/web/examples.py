@@ -47,6 +47,11 @@ PLACES = {"services": "gateway", "schedules": "nightly", "duties": "prune", "pro
 # Answers that are no JSON document, by media type.
 TEXTS = {
     "application/x-ndjson": '{"id":"019a9a52-5c00-7000-8000-000000000001","kind":"convert","state":"failed"}\n',
+    "text/plain": (
+        "# HELP mulligan_jobs_active Jobs that are running.\n"
+        "# TYPE mulligan_jobs_active gauge\n"
+        "mulligan_jobs_active 7\n"
+    ),
     "text/csv": "id,kind,state\r\n019a9a52-5c00-7000-8000-000000000001,convert,failed\r\n",
 }
 MOMENT = "2026-03-04T12:00:00+00:00"

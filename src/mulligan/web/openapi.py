@@ -106,7 +106,7 @@ class _Writer:
             "description": f"{about}\n\n{_access(route)}",
             "parameters": list(self._parameters(route)),
             "responses": self._responses(route),
-            "security": [] if route.scope is None else [{"key": [str(route.scope)]}],
+            "security": _security(route),
         }
         if route.is_admin:
             found["x-admin"] = True
@@ -239,9 +239,18 @@ def _parameter(name: str, place: str, schema: Document, *, required: bool, **mor
     return {"name": name, "in": place, "required": required, "schema": schema, **described, **more}
 
 
+def _security(route: Route) -> list[Document]:
+    """An empty one: without a key."""
+    if route.scope is None:
+        return []
+    return [{"key": [str(route.scope)]}, *([{}] if route.without_key else [])]
+
+
 def _access(route: Route) -> str:
     if route.scope is None:
         return "It needs no key."
+    if route.without_key is not None and not route.is_admin:
+        return f"It needs no key. A key needs the scope `{route.scope}`."
     admin = ", of an administrator" if route.is_admin else ""
     return f"It needs a key with the scope `{route.scope}`{admin}."
 

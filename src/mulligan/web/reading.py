@@ -10,6 +10,7 @@ import msgspec
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
+from mulligan.web.choices import add_choices
 from mulligan.web.problems import Problem, misfit
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -40,7 +41,7 @@ def read_query(kind: type[S], given: QueryParams) -> S:
     values: dict[str, Any] = {}
     for name in given:
         several = given.getlist(name)
-        if _is_list(known[name].type):
+        if is_list(known[name].type):
             values[name] = several
         elif len(several) > 1:
             raise _bad_query(name, f"parameter {name!r} is given {len(several)} times")
@@ -49,16 +50,16 @@ def read_query(kind: type[S], given: QueryParams) -> S:
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise misfit(str(error), below="?") from None
+        raise misfit(add_choices(str(error), kind), below="?") from None
 
 
 def _bad_query(name: str, message: str) -> Problem:
     return Problem(400, "VALIDATION_ERROR", message, path=f"?.{name:.100}")
 
 
-def _is_list(hint: Any) -> bool:
+def is_list(hint: Any) -> bool:
     """A list, also with constraints or as one of several types."""
-    return (get_origin(hint) or hint) is list or any(map(_is_list, get_args(hint)))
+    return (get_origin(hint) or hint) is list or any(map(is_list, get_args(hint)))
 
 
 async def read_body(request: Request) -> bytes:
@@ -77,7 +78,7 @@ def decode(body: bytes, kind: type[S]) -> S:
         _STRICT.decode(body.decode())
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise misfit(str(error)) from None
+        raise misfit(add_choices(str(error), kind)) from None
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         lone = "a string in it has half of a surrogate pair" if _SURROGATE.search(body) else str(error)
         raise Problem(400, "MALFORMED_BODY", f"the body is not JSON: {lone:.300}", path="$") from None

@@ -16,6 +16,7 @@ import asyncio
 import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from functools import cache
@@ -30,6 +31,7 @@ from mulligan.records.key import Scope
 from mulligan.values.error import MulliganError
 from mulligan.web.access.caller import Caller
 from mulligan.web.access.console import Console
+from mulligan.web.access.terms import WithoutKey
 
 T = TypeVar("T")
 Handler = Callable[..., Any]
@@ -42,18 +44,18 @@ _PARAMETER = re.compile(r"{(\w+)(?::\w+)?}")
 @dataclass(frozen=True, slots=True)
 class Call:
     """What a handler knows of its request. `request_id` makes a change repeatable: it comes from Idempotency-Key.
-    `first_at` is when the first request with this key came."""
+    `first_at` is when the first request with this key came. `thread` computes for a large request."""
 
     caller: Caller
     console: Console
     request: Request
     request_id: str | None = None
     first_at: datetime | None = None
-    is_large: bool = False
+    thread: Executor | None = None
 
     async def compute(self, work: Callable[[], T]) -> T:
         """On the event loop; in a thread if the request is large, so that other requests do not wait."""
-        return await asyncio.to_thread(work) if self.is_large else work()
+        return work() if self.thread is None else await asyncio.get_running_loop().run_in_executor(self.thread, work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,8 @@ class Route:
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
     prefix: str = PREFIX
+    without_key: WithoutKey | None = None
+    """Which requests are answered without a key; None: none is. A key that is given is checked in any case."""
 
     @property
     def name(self) -> str:
@@ -199,6 +203,7 @@ class Routes:
         problems: Sequence[tuple[int, str]] = (),
         query: Any = None,
         body: Any = None,
+        without_key: WithoutKey | None = None,
     ) -> Callable[[Handler], Handler]:
         def declare(handler: Handler) -> Handler:
             hints = get_type_hints(handler)
@@ -217,6 +222,7 @@ class Routes:
                     query=query or hints.get("query"),
                     body=body or hints.get("body"),
                     prefix=self.prefix,
+                    without_key=without_key,
                 )
             )
             return handler

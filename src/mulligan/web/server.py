@@ -1,6 +1,6 @@
-"""The ASGI application: every route of the API, below any root path."""
+"""The ASGI application: every route of the API and every page, below any root path."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
@@ -14,37 +14,41 @@ from starlette.types import Receive, Scope, Send
 
 from mulligan.app import App
 from mulligan.web.access.access import KeyAccess
-from mulligan.web.access.setup import SetupPage
 from mulligan.web.api import GROUPS
 from mulligan.web.description import Description
 from mulligan.web.endpoint import Access, Endpoint
 from mulligan.web.guard import Guard, not_found
+from mulligan.web.large import LargeRequests
+from mulligan.web.pages.dashboard import Dashboard
+from mulligan.web.pages.page import Pages
 from mulligan.web.problems import Problem, respond
 from mulligan.web.route import Route, collect
 from mulligan.web.stream.hub import Hub
 
 
-def asgi(app: App, access: Access | None = None) -> Starlette:
-    """The API of an app, to be mounted in another ASGI application or served alone. By default, keys in its store
-    decide about access."""
-    routes, pages = collect(GROUPS), list[BaseRoute]()
+def asgi(app: App, access: Access | None = None, *, pages: Sequence[Pages] = ()) -> Starlette:
+    """The API and the dashboard of an app, to be mounted in another ASGI application or served alone. By default, keys
+    in its store decide about access. With another access there are no pages: they need sessions. `pages` are groups of
+    pages beside those that every dashboard has."""
+    routes, shown, hub = collect(GROUPS), list[BaseRoute](), Hub(app)
     if access is None:
-        access, pages = _stored_access(app)
-    description = Description(app, routes)
+        access = KeyAccess(app)
+        shown = Dashboard(app, access, hub, more=pages).routes()
+    description, large = Description(app, routes), LargeRequests()
     paths: list[BaseRoute] = [
+        *_paths(app, access, routes, large),
         Path("/openapi.json", description.openapi, methods=["GET"]),
         Path("/docs", description.docs, methods=["GET"]),
         Path("/docs.css", description.stylesheet, methods=["GET"]),
-        *pages,
-        *_paths(app, access, routes),
+        *shown,
     ]
-    hub = Hub(app)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         # uvicorn waits for open streams before it says so, and is noticed earlier (`stream/shutdown.py`).
         yield
         hub.close()
+        large.close()
 
     found = Starlette(
         routes=paths,
@@ -58,17 +62,11 @@ def asgi(app: App, access: Access | None = None) -> Starlette:
     return found
 
 
-def _stored_access(app: App) -> tuple[Access, list[BaseRoute]]:
-    """Access by the keys in the store, and the page that makes the first of them."""
-    access = KeyAccess(app)
-    return access, SetupPage(app, access).routes()
-
-
-def _paths(app: App, access: Access, routes: Iterable[Route]) -> Iterable[BaseRoute]:
+def _paths(app: App, access: Access, routes: Iterable[Route], large: LargeRequests) -> Iterable[BaseRoute]:
     """One for each path, so that an unknown method is told all methods of the path."""
     methods: dict[str, dict[str, Endpoint]] = {}
     for route in routes:
-        methods.setdefault(route.pattern, {})[route.method] = Endpoint(app, access, route)
+        methods.setdefault(route.pattern, {})[route.method] = Endpoint(app, access, route, large)
     ordered = sorted(methods.items(), key=lambda each: _order(each[0]))
     return [Path(pattern, Methods(endpoints), methods=list(endpoints)) for pattern, endpoints in ordered]
 

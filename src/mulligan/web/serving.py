@@ -3,8 +3,9 @@
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -13,8 +14,10 @@ import uvicorn
 from mulligan.app import App
 from mulligan.errors import ConfigurationError
 from mulligan.web.access.start import first_link, may_listen
+from mulligan.web.pages.page import Pages
 from mulligan.web.protocol import BoundedProtocol
 from mulligan.web.server import asgi
+from mulligan.worker.tuning import collect_less
 from mulligan.worker.worker import Worker
 
 # How many seconds requests that are under way may take after a signal.
@@ -51,23 +54,43 @@ def serve(
     for a first administrator, if one is needed."""
     may_listen(app, host)
     with _listen(host, port) as listener:
-        config = uvicorn.Config(
-            asgi(app),
-            http=BoundedProtocol,
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            root_path=root_path,
-            # The client's address and scheme, from the headers of these proxies and no others.
-            forwarded_allow_ips=list(app.settings.trusted_proxies),
-            timeout_graceful_shutdown=GRACE,
-        )
+        config = _configure(app, root_path=root_path)
         server = Server(config)
         address = _address(host, listener)
         announce(address, first_link(app, address))
-        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        with collect_less(), asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
             runner.run(_run(server, app, listener, with_worker=with_worker, concurrency=concurrency))
+
+
+@contextmanager
+def serve_beside(app: App, *, pages: Sequence[Pages] = ()) -> Iterator[str]:
+    """Serve on a free port of this machine in a thread, as long as the block lasts. Yields the address."""
+    host = "127.0.0.1"
+    may_listen(app, host)
+    with _listen(host, 0) as listener:
+        server = uvicorn.Server(_configure(app, pages=pages))
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), name="server")
+        thread.start()
+        try:
+            yield _address(host, listener)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def _configure(app: App, *, root_path: str = "", pages: Sequence[Pages] = ()) -> uvicorn.Config:
+    return uvicorn.Config(
+        asgi(app, pages=pages),
+        http=BoundedProtocol,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        root_path=root_path,
+        # The client's address and scheme, from the headers of these proxies and no others.
+        forwarded_allow_ips=list(app.settings.trusted_proxies),
+        timeout_graceful_shutdown=GRACE,
+    )
 
 
 async def _run(

@@ -28,7 +28,7 @@ _OfPeople = Event | Redrive | Key | AuditEntry | FailureGroup | SubscriptionReco
 
 
 def visible(found: Any, caller: Caller) -> Any:
-    """The record, or the records of a list, as the caller may see them."""
+    """The record, or the records of a list or a dictionary, as the caller may see them."""
     match found:
         case Job():
             return _job(found, caller)
@@ -48,6 +48,8 @@ def visible(found: Any, caller: Caller) -> Any:
             return replace(found, job=visible(found.job, caller))
         case tuple() | list():
             return type(found)(visible(each, caller) for each in found)
+        case dict():
+            return {name: visible(each, caller) for name, each in found.items()}
     return found
 
 

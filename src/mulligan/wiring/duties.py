@@ -1,13 +1,14 @@
 """Build the duties of a worker, and of a manual run, from the settings."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from functools import partial
 
 from mulligan.console.duties import DutyPlan
 from mulligan.console.stuck import StuckJobs
+from mulligan.duties.alert import EvaluateAlerts
 from mulligan.duties.expire import Expire
 from mulligan.duties.probe import Probe
 from mulligan.duties.project import Project
@@ -21,6 +22,8 @@ from mulligan.judge import Judge
 from mulligan.notify.duties import Digest, Notify
 from mulligan.policies.file import PolicyFile
 from mulligan.projections.fold import fold
+from mulligan.records.alert import AlertTerms
+from mulligan.records.finding import Check, Examine
 from mulligan.settings import DutyBounds, Settings
 from mulligan.store.store import Store
 from mulligan.task.registry import Registry
@@ -51,6 +54,8 @@ class DutyBuilder:
     stuck: StuckJobs
     probe_task: Task[..., object, object] | None
     notifications: Notifications
+    examine: Examine
+    alerts: Mapping[Check, AlertTerms]
 
     def for_worker(self, incarnation: str, options: WorkerOptions) -> list[Duty]:
         """All duties of a worker."""
@@ -64,6 +69,7 @@ class DutyBuilder:
             *([self._tick(incarnation)] if self.timetable else []),
             *self.probes(options.queues[0] if options.queues else None),
             *self._notify(options.queues[0] if options.queues else None),
+            self._alert(incarnation),
         ]
         pending = PendingDuties(self.store(), self.clock())
         return self._file_duty() + list(self._runners(works, pending, RunRecorder(self.store(), worker=incarnation)))
@@ -103,6 +109,7 @@ class DutyBuilder:
             self._tick(MANUALLY),
             *self.probes(),
             *self._notify(),
+            self._alert(MANUALLY, is_manual=True),
         ]
         return {
             "reclaim": _plan(reclaim, lambda actor: len(take_stuck(actor=actor, limit=limit))),
@@ -133,6 +140,13 @@ class DutyBuilder:
             ),
             Digest(store, parts.jobs, clock=clock, queue=queue, **self._bounds("digest")),
         ]
+
+    def _alert(self, worker: str, *, is_manual: bool = False) -> EvaluateAlerts:
+        # A command without the app knows no rules of its code.
+        in_code = self.alerts if self.alerts or not is_manual else None
+        return EvaluateAlerts(
+            self.store(), self.examine, worker=worker, in_code=in_code, is_manual=is_manual, **self._bounds("alert")
+        )
 
     def _bounds(self, duty: str) -> DutyBounds:
         return self.settings().duty_bounds(duty)

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from mulligan.console.alerts import AlertRules, Alerts
 from mulligan.console.audit import Audit
 from mulligan.console.batches import Batches
 from mulligan.console.dead_letters import DeadLetters
@@ -23,8 +24,10 @@ from mulligan.console.ids import IdSearch
 from mulligan.console.jobs import Jobs
 from mulligan.console.keys import ApiKeys
 from mulligan.console.limits import LimitUsage
+from mulligan.console.metrics import MetricConsole
 from mulligan.console.pauses import Pauses
 from mulligan.console.policies import PolicyConsole
+from mulligan.console.queues import Queues
 from mulligan.console.reclassify import Reclassifier
 from mulligan.console.redrives import Redrives
 from mulligan.console.results import Results
@@ -33,6 +36,7 @@ from mulligan.console.services import Services
 from mulligan.console.statistics import StatisticConsole
 from mulligan.console.stuck import StuckJobs
 from mulligan.console.subscriptions import Subscriptions
+from mulligan.console.web_sessions import WebSessions
 from mulligan.duties.probe import TIMEOUT_SECONDS, ProbeTask, has_probes
 from mulligan.duties.runner import DutyGroup
 from mulligan.failure.error_codes import Catalogue, ErrorCode
@@ -43,12 +47,13 @@ from mulligan.lifecycle import LIVE
 from mulligan.notify.duties import CURSOR
 from mulligan.notify.signature import encode_secret, is_signed
 from mulligan.notify.subscription import Subscription, check_target
+from mulligan.policies.alert import Alert, by_check
 from mulligan.policies.file import PolicyFile
 from mulligan.policies.owner import Owner
 from mulligan.policies.queue import Queue
 from mulligan.policies.quotas import Quotas
 from mulligan.policies.unknown_names import Names
-from mulligan.records.duty import RETRY_REASONS
+from mulligan.records.duty import RETRY_REASONS, DutyOverview
 from mulligan.records.job import DEFAULT_QUEUE
 from mulligan.records.limit import LimitBook
 from mulligan.records.subscription import Channel
@@ -90,6 +95,7 @@ class Wiring:
         queues: Iterable[Queue],
         owners: Iterable[Owner],
         subscriptions: Iterable[Subscription],
+        alerts: Iterable[Alert],
         lifespan: Callable[..., Any] | None,
         version: str | None,
     ) -> None:
@@ -136,6 +142,7 @@ class Wiring:
             ids=self.new_id,
             secrets=self._draw,
         )
+        self._alert_terms = by_check(alerts)
         self._wire_console()
         self.loop = WorkerLoop(app, self.hooks, lambda: self.parts.loop())
 
@@ -152,6 +159,7 @@ class Wiring:
             schedules=self.schedules,
             queues=lambda: self.quotas.in_force.queues,
         )
+        self.queues = Queues(store, self.pauses)
         self.jobs = Jobs(
             store,
             ids,
@@ -162,11 +170,12 @@ class Wiring:
             uses_connections=lambda: self.parts.uses_connections,
         )
         self.results = Results(store, lambda: self.parts.changes(self.store()), self.clock, tasks)
-        self.events = EventLog(store)
-        self.policy_console = PolicyConsole(tasks, self.judge.in_force, self.policies, self.names)
+        self.events = EventLog(store, self.services.require_known)
+        self.policy_console = PolicyConsole(tasks, self.judge.rules, self.judge.in_force, self.policies, self.names)
         self.ids = IdSearch(store)
         self.limits = LimitUsage(store)
         self.keys = ApiKeys(store, ids, self._draw)
+        self.web_sessions = WebSessions(store, ids, self._draw)
         self.audit = Audit(store)
         self.subscriptions = Subscriptions(
             store,
@@ -181,11 +190,31 @@ class Wiring:
         self.redrives = Redrives(store, ids)
         self.failures = Failures(store, ids, self.redrives)
         self.statistics = StatisticConsole(store)
+        self.metrics = MetricConsole(store, lambda: self.settings.metrics_prefix)
         self.incoming = IncomingHooks(
             store, ids, redrives=self.redrives, new_secret=self._new_secret, is_signed=is_signed
         )
         self.reclassifier = Reclassifier(store, self.judge, self.jobs)
         self.dead_letters = DeadLetters(store, ids)
+        rules = AlertRules(store, self._alert_terms)
+        self.doctor = Doctor(
+            store,
+            self.clock,
+            has_database=self.has_database,
+            stuck_after=self._stuck_after,
+            policies=self.policies,
+            names=self.names,
+            has_smtp=lambda: self.settings.smtp_url is not None,
+            duties=lambda: self.duties.list_duties(),
+            limits=rules.limits,
+        )
+        self.alerts = Alerts(
+            store,
+            ids,
+            rules=rules,
+            examine=self.doctor.examine,
+            interval=lambda: self.settings.duty_alert_interval,
+        )
         self.duty_builder = DutyBuilder(
             store,
             self.clock,
@@ -197,17 +226,10 @@ class Wiring:
             stuck=self.stuck,
             probe_task=self._probe_task,
             notifications=self.notifications,
+            examine=self.doctor.examine,
+            alerts=self._alert_terms,
         )
         self.duties = Duties(store, ids, self.clock, self.duty_builder.manual_plans)
-        self.doctor = Doctor(
-            store,
-            self.clock,
-            has_database=self.has_database,
-            stuck_after=self._stuck_after,
-            policies=self.policies,
-            names=self.names,
-            has_smtp=lambda: self.settings.smtp_url is not None,
-        )
 
     def _register_probe_task(self) -> Task[..., Any, Any]:
         """The engine's own task, which runs the probes of services."""
@@ -370,14 +392,15 @@ class Wiring:
             unfinished=self._unfinished,
         )
 
-    def run_while(self, goes_on: Callable[[], bool], ticker: DutyGroup) -> None:
-        """Work until no job is queued or running and `goes_on()`, which may move the clock, returns False."""
+    def run_while(self, goes_on: Callable[[DutyOverview], bool], ticker: DutyGroup) -> None:
+        """Work until no job is queued or running and `goes_on(duties)`, which may move the clock, returns False."""
         worker, store = self.build_worker(duties=self.duty_builder.for_sandbox(ticker)), self.store()
 
         def when_idle(*, is_vain: bool) -> Idle:
-            if store.is_busy(self.tasks.kinds) or (not is_vain and store.has_promotable()):
+            outlook = store.outlook(self.tasks.kinds)
+            if outlook.is_busy or (outlook.has_promotable and not is_vain):
                 return Idle.WAIT
-            return Idle.CLAIM if goes_on() else Idle.STOP
+            return Idle.CLAIM if goes_on(outlook.duties) else Idle.STOP
 
         self.loop.run_while_needed(worker, when_idle, timeout=None, unfinished=self._unfinished)
 

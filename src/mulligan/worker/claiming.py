@@ -24,7 +24,7 @@ POLL_SECONDS = 1.0
 SHORTEST_REST = 0.001
 NOW = timedelta(0)
 # If none of this many attempts asked for the record of its job, claims no longer return the records.
-LEARNED = 1_000
+LEARNED = 100
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

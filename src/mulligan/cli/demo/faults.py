@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 
 class Phase(StrEnum):
@@ -33,6 +34,28 @@ ROUND = (
 KILL = 0.36
 
 USUAL_ROUND = 30.0
+
+
+class Faults(Protocol):
+    """What is wrong with the gateway at a time, and how many workers should have been killed by then."""
+
+    def at(self, elapsed: float) -> Phase: ...
+
+    def kills_due(self, elapsed: float) -> int: ...
+
+
+@dataclass(slots=True)
+class ManualFaults:
+    """Faults that a person switches."""
+
+    phase: Phase = Phase.HEALTHY
+    kills: int = 0
+
+    def at(self, elapsed: float) -> Phase:  # noqa: ARG002
+        return self.phase
+
+    def kills_due(self, elapsed: float) -> int:  # noqa: ARG002
+        return self.kills
 
 
 @dataclass(frozen=True, slots=True)

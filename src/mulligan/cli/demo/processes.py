@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Self
 
 from mulligan import App, JobFilter, State
-from mulligan.cli.demo.faults import FaultPlan
+from mulligan.cli.demo.faults import FaultPlan, Faults
 from mulligan.cli.demo.gateway import Gateway
 from mulligan.cli.demo.incidents import EventReader, Incident, Weight
 from mulligan.cli.demo.producer import Producer
 from mulligan.cli.demo.view import Snapshot
-from mulligan.cli.demo.workers import Workers, WorkersFailed
+from mulligan.cli.demo.workers import TASKS, Workers, WorkersFailed, worker_command
 from mulligan.explain.words import counted
 from mulligan.values.clock import SystemClock
 
@@ -27,16 +27,27 @@ LONGEST_AIM = 1.0
 
 
 class DemoProcesses:
-    def __init__(self, app: App, url: str, *, log: Path, seconds: float | None) -> None:
+    def __init__(
+        self,
+        app: App,
+        url: str,
+        *,
+        log: Path,
+        seconds: float | None,
+        faults: Faults | None = None,
+        tasks: str = TASKS,
+        producer: Producer | None = None,
+    ) -> None:
         self.app = app
         self.seconds = seconds
         self.killed = 0
         self.events = EventReader(app)
-        self.producer = Producer()
+        self.producer = producer or Producer(app)
         self.gateway = Gateway(lambda: self._faults.at(self.elapsed))
-        self._faults = FaultPlan.within(seconds)
+        self._faults = faults or FaultPlan.within(seconds)
         self._log = log
-        self._workers = Workers({**self.gateway.environment, "MULLIGAN_DATABASE_URL": url}, log)
+        environment = {**self.gateway.environment, "MULLIGAN_DATABASE_URL": url}
+        self._workers = Workers(environment, log, command=worker_command(tasks))
         self._clock = SystemClock()
         self._began, self._began_at = self._clock.monotonic(), self._clock.now()
         self._incidents: list[Incident] = []

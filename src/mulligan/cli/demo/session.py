@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
+from mulligan import App
 from mulligan.cli.demo.display import open_display
 from mulligan.cli.demo.processes import DemoProcesses
-from mulligan.cli.demo.summary import next_lines, sum_up, summary_document, summary_lines
+from mulligan.cli.demo.summary import DemoSummary, next_lines, sum_up, summary_document, summary_lines
 from mulligan.cli.demo.tasks import app
 from mulligan.cli.demo.view import DemoPicture, line
 from mulligan.cli.output import echo, print_json
@@ -22,11 +23,7 @@ TICK = 0.1
 
 def run_demo(*, seconds: float | None, database: str | None, as_json: bool) -> int:
     """Run for `seconds`, or until Ctrl-C. Returns 0 if no accepted job was lost."""
-    if database is not None and ":memory:" in database:
-        raise BadUrl(database, "the demo needs a file, because its workers are separate processes")
-    folder = Path(tempfile.mkdtemp(prefix="mulligan-"))
-    url = database or f"sqlite:///{quote(str(folder / 'demo.db'))}"
-    app.settings = replace(app.settings, database_url=url)
+    url, folder = place(app, database)
     with app, stop_signals() as stopped:
         with DemoProcesses(app, url, log=folder / "workers.log", seconds=seconds) as processes:
             _watch(processes, stopped, as_json=as_json)
@@ -34,8 +31,22 @@ def run_demo(*, seconds: float | None, database: str | None, as_json: bool) -> i
     if as_json:
         print_json(summary_document(summary) | {"database": url, "folder": str(folder)})
     else:
-        echo("\n".join(["", *summary_lines(summary), "", *next_lines(summary, url, folder)]))
+        print_summary(summary, url, folder)
     return 0 if summary.is_clean else 1
+
+
+def place(app: App, database: str | None) -> tuple[str, Path]:
+    """Give the app its database. Returns its URL, and a new folder for what the demo leaves."""
+    if database is not None and ":memory:" in database:
+        raise BadUrl(database, "the demo needs a file, because its workers are separate processes")
+    folder = Path(tempfile.mkdtemp(prefix="mulligan-"))
+    url = database or f"sqlite:///{quote(str(folder / 'demo.db'))}"
+    app.settings = replace(app.settings, database_url=url)
+    return url, folder
+
+
+def print_summary(summary: DemoSummary, url: str, folder: Path) -> None:
+    echo("\n".join(["", *summary_lines(summary), "", *next_lines(summary, url, folder)]))
 
 
 @contextmanager
@@ -51,11 +62,18 @@ def stop_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _watch(processes: DemoProcesses, stopped: threading.Event, *, as_json: bool) -> None:
+def begin(processes: DemoProcesses, stopped: threading.Event) -> bool:
+    """Wait for the workers, and start the clock. Returns False if it was stopped before."""
     while not processes.is_ready:
         if stopped.wait(TICK):
-            return
+            return False
     processes.begin()
+    return True
+
+
+def _watch(processes: DemoProcesses, stopped: threading.Event, *, as_json: bool) -> None:
+    if not begin(processes, stopped):
+        return
     with open_display(DemoPicture().draw, line, as_json=as_json) as display:
         while not (stopped.wait(TICK) or processes.is_over):
             processes.step()

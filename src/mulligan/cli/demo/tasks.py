@@ -9,7 +9,7 @@ import os
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from mulligan import App, ErrorCode, Exponential, Fixed, RetryPolicy, Rule, attempt
+from mulligan import App, ErrorCode, Exponential, Fixed, RetryPolicy, Rule, Service, attempt
 
 GATEWAY_TIMEOUT = 1.0
 
@@ -23,10 +23,14 @@ GATEWAY_RULES = [
     Rule("GW_DOWN", "retryable", when=(URLError, ConnectionError), name="connection"),
 ]
 
-app = App(
-    rules=GATEWAY_RULES,
-    catalogue=[ErrorCode("GW_DOWN", "The converter can't be reached. We'll retry.", "retryable", status=502)],
-)
+CATALOGUE = [
+    ErrorCode("GW_DOWN", "The converter can't be reached. We'll retry.", "retryable", status=502, blames_service=True)
+]
+
+# The tasks of `guarded` name it; here it lets a worker go on with their jobs.
+GATEWAY = Service("gateway", window=12, min_calls=6, cooldown="5s")
+
+app = App(rules=GATEWAY_RULES, catalogue=CATALOGUE, services=[GATEWAY])
 
 
 @app.task(retry=RetryPolicy(max_attempts=4, backoff=Exponential("0.5s", factor=2, jitter=0.2)), timeout="10s")

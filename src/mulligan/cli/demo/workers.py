@@ -10,12 +10,16 @@ from pathlib import Path
 
 from mulligan import MulliganError
 
-COMMAND = (sys.executable, "-m", "mulligan", "worker", "mulligan.cli.demo.tasks:app", "--concurrency", "4")
+TASKS = "mulligan.cli.demo.tasks:app"
 LEASE_SECONDS = 2
 MOST_REPLACED = 10
 
 # The first signal lets running jobs finish, the second releases them, the third kills.
 STOPPING = ((signal.SIGTERM, 1.4), (signal.SIGTERM, 0.6), (signal.SIGKILL, 1.0))
+
+
+def worker_command(tasks: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", "mulligan", "worker", tasks, "--concurrency", "4")
 
 
 class WorkersFailed(MulliganError):
@@ -29,7 +33,9 @@ class WorkersFailed(MulliganError):
 class Workers:
     """Each worker is ended by its own process id only."""
 
-    def __init__(self, environment: Mapping[str, str], log: Path, *, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], log: Path, *, command: Sequence[str] = worker_command(TASKS)
+    ) -> None:
         self._environment = {**os.environ, "MULLIGAN_WORKER_LEASE_TTL_SEC": str(LEASE_SECONDS), **environment}
         self._log = log
         self._command = command

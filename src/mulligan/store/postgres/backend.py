@@ -1,6 +1,6 @@
 """The PostgreSQL backend: each operation runs on a pooled connection, in bounded time."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -8,7 +8,7 @@ import psycopg
 
 from mulligan.errors import BatchBusy, StoreClosed, StoreError, StoreUnavailable, UndeclaredProxy
 from mulligan.failure.verdict import Verdict
-from mulligan.records.finding import Finding, Limits
+from mulligan.records.finding import Check, Finding, Limits
 from mulligan.records.job import Fence, Job, Lease, NewJob
 from mulligan.service.config import ServiceBook
 from mulligan.store.enqueue import SharedOperations, is_independent
@@ -23,6 +23,7 @@ from mulligan.store.postgres.enqueue import PostgresEnqueue
 from mulligan.store.postgres.events import PostgresLog
 from mulligan.store.postgres.notify import NoNotifier, Notifications, Notifier, Polling
 from mulligan.store.postgres.on_loop import LoopCalls, NotOnLoop
+from mulligan.store.postgres.pipelined import PipelinedSession
 from mulligan.store.postgres.session import (
     BEGIN,
     BEGIN_ASKING,
@@ -67,7 +68,7 @@ class PostgresBackend:
         self.connections = Connections(address.url, prepares=address.prepares, timeout=timeout)
         self._notifier = Notifier(self.connections) if address.listens else NoNotifier()
         self._loop_calls = LoopCalls(self.connections)
-        self._enqueues = Grouped(self._store_each, at_once=ENQUEUES_AT_ONCE, most=MOST_TOGETHER)
+        self._enqueues = Grouped(self._store_each, at_once=ENQUEUES_AT_ONCE, most=MOST_TOGETHER, is_prompt=True)
         self._enqueue = PostgresEnqueue(lambda: self.now, self._notifier)
         self.parts = SharedOperations(SQL, services, self._enqueue.store_within)
         self._enqueue.use(self.parts)
@@ -94,6 +95,10 @@ class PostgresBackend:
     def write(self, work: Work[T], *, is_durable: bool = True, is_long: bool = False, asks: bool = False) -> T:
         begin = BEGIN_ASKING if asks else BEGIN if is_durable else BEGIN_ASYNCHRONOUS
         return self._transact(work, begin, WHOLE_BATCH if is_long else timedelta(0))
+
+    def write_by_key(self, work: Work[T]) -> T:
+        self._check_once()
+        return self.connections.run(lambda db: PipelinedSession(db, self.now).run(work))
 
     def join(self, connection: Any) -> Session:
         # On the store's connection: a missing table would abort the caller's transaction.
@@ -145,8 +150,8 @@ class PostgresBackend:
     def changes(self) -> Changes:
         return Notifications(self.connections) if self._address.listens else Polling()
 
-    def examine(self, limits: Limits) -> list[Finding]:
-        return health.examine(self.connections, self._address, limits)
+    def examine(self, limits: Limits, besides: Collection[Check]) -> list[Finding]:
+        return health.examine(self.connections, self._address, limits, besides)
 
     def permissions(self) -> Finding | None:
         return None

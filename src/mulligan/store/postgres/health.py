@@ -1,6 +1,6 @@
 """Doctor checks of a PostgreSQL server: how it is reached, whether commits are durable, and what blocks it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -65,7 +65,9 @@ ORDER BY n_dead_tup DESC
 _SETTINGS = "SELECT name, setting FROM pg_settings WHERE name = ANY (%s)"
 
 
-def examine(connections: Connections, address: Address, limits: Limits) -> list[Finding]:
+def examine(
+    connections: Connections, address: Address, limits: Limits, besides: Collection[Check] = ()
+) -> list[Finding]:
     checks: Sequence[Callable[[Connection], Finding]] = (
         server,
         durability,
@@ -78,7 +80,7 @@ def examine(connections: Connections, address: Address, limits: Limits) -> list[
     return [
         *(connections.run(check) for check in checks),
         proxy(connections, is_declared=not address.prepares),
-        notify(connections, is_wanted=address.listens),
+        *([] if Check.POSTGRES_NOTIFY in besides else [notify(connections, is_wanted=address.listens)]),
     ]
 
 

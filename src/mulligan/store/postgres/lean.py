@@ -43,7 +43,7 @@ class LeanStatement:
             connection.prepared.discard(self._name)
         return (yield from self._run(connection, parameters, then))
 
-    def with_values(self, values: Mapping[str, Any]) -> "tuple[LeanStatement, list[Parameter]]":
+    def with_values(self, values: Mapping[str, Any]) -> "LeanCall":
         return self, [to_parameter(values[name]) for name in self.names]
 
     def _run(
@@ -70,10 +70,11 @@ class LeanStatement:
             connection.pgconn.send_query_params(self._sql, parameters)
 
 
-def run_together(
-    connection: BoundedConnection, statements: Sequence[tuple[LeanStatement, Sequence[Parameter]]]
-) -> PQGen[list[list[dict[str, Any]]]]:
-    """Run statements of an open transaction in one round trip. Return the rows of each by column name."""
+LeanCall = tuple[LeanStatement, Sequence[Parameter]]
+
+
+def run_together(connection: BoundedConnection, statements: Sequence[LeanCall]) -> PQGen[list[list[dict[str, Any]]]]:
+    """Run statements in one round trip. Return the rows of each by column name."""
     for statement, _ in statements:
         yield from statement.prepare(connection)
     pgconn = connection.pgconn

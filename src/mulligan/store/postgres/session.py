@@ -1,6 +1,6 @@
 """A session on a connection to PostgreSQL, and its transactions."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ import psycopg
 
 from mulligan.records.job import Job, Lease
 from mulligan.store.postgres.connections import Connection
-from mulligan.store.postgres.lean import LeanStatement, run_together
+from mulligan.store.postgres.lean import LeanCall, LeanStatement, run_together
 from mulligan.store.rows import records, to_leases
 from mulligan.store.session import Named, Now, Rows, Session, Statements, for_postgres
 
@@ -83,8 +83,10 @@ class PostgresSession(Session):
 
     def together(self, *statements: Named) -> list[Rows]:
         # Without psycopg's cursors, which take more time than most of these statements.
-        lean = [lean_statement(name).with_values({"now": self.now, **values}) for name, values in statements]
-        return self.db.wait(run_together(self.db, lean)) if lean else []
+        return self.db.wait(run_together(self.db, self.lean(statements))) if statements else []
+
+    def lean(self, statements: Sequence[Named]) -> list[LeanCall]:
+        return [lean_statement(name).with_values({"now": self.now, **values}) for name, values in statements]
 
     def row(self, sql: str, values: Mapping[str, Any], *, prepare: bool | None = None) -> tuple[Any, ...]:
         return fetch_row(self.cursor(sql, values, prepare=prepare))

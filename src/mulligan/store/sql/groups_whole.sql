@@ -1,5 +1,4 @@
-SELECT own.*, whole.failures AS all_failures, whole.owners AS all_owners, whole.decision AS decided,
-    whole.decided_at AS decided_then, whole.decided_by AS decided_by_whom, whole.reason AS decided_why,
+SELECT own.*, whole.owners AS all_owners, {{group_state}} AS state, whole.decided_at AS decided_then, whole.decided_by AS decided_by_whom, whole.reason AS decided_why,
     whole.ignored_until AS until, whole.ignored_below AS below, whole.regressed_at AS back_at
 FROM mulligan_groups AS own
 JOIN mulligan_groups AS whole ON whole.id = own.id AND whole.scope = ''

@@ -1,12 +1,12 @@
 """The SQLite backend: one writer with group commit, and concurrent readers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from mulligan.errors import StoreError
 from mulligan.failure.verdict import Verdict
-from mulligan.records.finding import Finding, Limits
+from mulligan.records.finding import Check, Finding, Limits
 from mulligan.records.job import Fence, Job, Lease, NewJob
 from mulligan.service.config import ServiceBook
 from mulligan.store.enqueue import SharedOperations
@@ -49,7 +49,7 @@ class SqliteBackend:
             )
         path, synchronous = parse_url(url)
         self._synchronous = synchronous.lower()
-        self.clock: Callable[[], int] | None = None if now is None else lambda: to_time(now())
+        self.clock: Callable[[], int] | None = None if now is None else _as_number(now)
         self._enqueue = SqliteEnqueue(lambda: self.clock)
         self.parts = SharedOperations(SQL, services, self._enqueue.store_within)
         self._enqueue.use(self.parts)
@@ -81,7 +81,7 @@ class SqliteBackend:
     ) -> T:
         return self.database.write(lambda db: work(SqliteSession(db, self.clock)))
 
-    write_one = write
+    write_one = write_by_key = write
 
     def join(self, connection: Any) -> Session:
         self._require_file()
@@ -118,7 +118,7 @@ class SqliteBackend:
     def changes(self) -> Changes:
         return FileChanges(self.database) if self.database.path else MemoryChanges(self.database)
 
-    def examine(self, limits: Limits) -> list[Finding]:
+    def examine(self, limits: Limits, besides: Collection[Check]) -> list[Finding]:  # noqa: ARG002
         return health.examine(self.database, self._synchronous, limits)
 
     def permissions(self) -> Finding | None:
@@ -170,6 +170,21 @@ class SqliteBackend:
         if not self.read(lambda session: find_left(session, "expire_damaged", 1)):
             return 0
         return self.write(lambda session: self._corruption.expire(session, verdict, limit))
+
+
+def _as_number(now: Callable[[], datetime]) -> Callable[[], int]:
+    """The same clock in microseconds. A virtual one returns the same moment again and again."""
+    moment = now()
+    last = moment, to_time(moment)
+
+    def clock() -> int:
+        nonlocal last
+        moment = now()
+        if moment is not last[0]:
+            last = moment, to_time(moment)
+        return last[1]
+
+    return clock
 
 
 class SqliteStore(Store):

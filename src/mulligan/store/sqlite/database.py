@@ -40,6 +40,7 @@ class Database:
         self._synchronous = synchronous
         self._seconds = timeout.total_seconds()
         self._process = os.getpid()
+        self._translating = translate_errors(str(path or "the database in memory"))
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
         self._committed = threading.Condition()
@@ -80,7 +81,7 @@ class Database:
     def _get_writer(self) -> Writer:
         """Open the writer with the first write."""
         if self._writer is None:
-            with self._turn, translate_errors(str(self.path or "the database in memory")):
+            with self._turn, self._translating:
                 self._writer = self._writer or self._open_writer()
         return self._writer
 
@@ -184,7 +185,7 @@ class Database:
             return self._read_memory(work)
         with self._count_read():
             connection = self._reader()
-            with translate_errors(str(self.path)):
+            with self._translating:
                 connection.execute("BEGIN")
                 try:
                     return work(connection)
@@ -197,7 +198,7 @@ class Database:
         """A database in memory has only one connection."""
         if self._queue is not None:
             return self.write(work)
-        with self._turn, translate_errors("the database in memory"):
+        with self._turn, self._translating:
             return work(self._get_writer().connection)
 
     @contextlib.contextmanager
@@ -268,7 +269,7 @@ class Database:
     def _reader(self) -> "sqlite3.Connection":
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
-            with translate_errors(str(self.path)):
+            with self._translating:
                 connection = self.connect_for_reading()
                 self._remember_file()
             self._local.connection = connection

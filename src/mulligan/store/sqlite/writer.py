@@ -63,19 +63,19 @@ class Writer:
         self.connection = self._connection = connection
         self._file = file
         path = file.path if file else None
-        self._name = str(path or "the database in memory")
+        self._translating = translate_errors(str(path or "the database in memory"))
         self._lock = FileLock(path) if path else None
         self._seconds = seconds
 
     def run_one(self, work: Work[T]) -> T:
         """Run one operation in the caller's thread."""
-        with translate_errors(self._name), self._lock.hold(self._seconds) if self._lock else contextlib.nullcontext():
+        with self._translating, self._lock.hold(self._seconds) if self._lock else contextlib.nullcontext():
             return self._run(work)
 
     def run_if_free(self, work: Work[T]) -> tuple[T] | None:
         """Run one operation in the caller's thread, unless another process holds the lock. Return its result, or None
         if it did not run."""
-        with translate_errors(self._name), self._lock.hold_if_free() if self._lock else _FREE as is_free:
+        with self._translating, self._lock.hold_if_free() if self._lock else _FREE as is_free:
             return (self._run(work),) if is_free else None
 
     def _run(self, work: Work[T]) -> T:
@@ -99,7 +99,7 @@ class Writer:
     def run_group(self, operations: Sequence[Operation[Any]]) -> None:
         with contextlib.ExitStack() as held:
             try:
-                with translate_errors(self._name):
+                with self._translating:
                     if self._lock:
                         held.enter_context(self._lock.hold(self._seconds))
                     self._check_file()
@@ -133,7 +133,7 @@ class Writer:
             return lambda: None
         self._connection.execute("SAVEPOINT operation")
         try:
-            with translate_errors(self._name):
+            with self._translating:
                 result = operation.work(self._connection)
         except Exception as error:
             if not self._connection.in_transaction:

@@ -6,6 +6,7 @@ import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
 
 from starlette.requests import Request
@@ -26,10 +27,10 @@ from mulligan.records.key import Key
 from mulligan.settings import Settings
 from mulligan.web.access.admissions import Admissions
 from mulligan.web.access.authentication import Authentication, read_bearer
-from mulligan.web.access.caller import Caller
+from mulligan.web.access.caller import ANONYMOUS, SCRAPER, Caller
 from mulligan.web.access.idempotency import Repeatable, read_request_id
 from mulligan.web.access.status import status_of
-from mulligan.web.access.terms import Terms
+from mulligan.web.access.terms import KeylessTerms, Terms, WithoutKey
 from mulligan.web.problems import Problem
 
 logger = logging.getLogger("mulligan.web")
@@ -38,6 +39,7 @@ logger = logging.getLogger("mulligan.web")
 NOTED_EVERY = 60.0
 LONGEST_TARGET = 200
 UNKNOWN_ADDRESS = "unknown"
+FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
 # Addresses and keys that are remembered here.
 MOST_REMEMBERED = 10_000
 
@@ -53,6 +55,7 @@ class KeyAccess:
         self._authentication = Authentication(app.find_key, self._clock)
         self._blocked: dict[str, float] = {}
         self._noted: dict[str, float] = {}
+        self._ends: set[asyncio.Future[None]] = set()
 
     async def identify(self, request: Request) -> Caller:
         """Raises a Problem: 401, or 429 for an address with too many failures."""
@@ -63,9 +66,25 @@ class KeyAccess:
             raise Problem(401, "UNAUTHORIZED", str(refused), headers={"WWW-Authenticate": "Bearer"}) from None
         return to_caller(key)
 
+    def find_keyless(self, route: KeylessTerms, request: Request) -> Caller | None:
+        """As whom a request without a key is answered; None: it needs one."""
+        match route.without_key:
+            case WithoutKey.ANYONE:
+                return ANONYMOUS
+            case WithoutKey.SCRAPERS if self._is_scraper(request):
+                return SCRAPER
+        return None
+
+    def _is_scraper(self, request: Request) -> bool:
+        """Whether its address is in the settings. Behind a proxy, every request may have the address of the proxy."""
+        address = client_address(request)
+        if address == UNKNOWN_ADDRESS or any(name in request.headers for name in FORWARDED):
+            return False
+        return any(ip_address(address) in ip_network(network) for network in self._settings().metrics_networks)
+
     async def charge_failure(self, request: Request) -> None:
         """Count a failed authentication. Raises a Problem, 429, if the address has had too many."""
-        subject = f"ip/{_network(_address(request))}"
+        subject = f"ip/{_network(client_address(request))}"
         now = self._clock().monotonic()
         # An address that is blocked costs the store nothing.
         if (until := self._blocked.get(subject, now)) > now:
@@ -78,11 +97,13 @@ class KeyAccess:
             raise _too_many(answer.retry_after)
 
     @asynccontextmanager
-    async def admit(self, caller: Caller, route: Terms, request: Request) -> AsyncIterator[Repeatable | None]:
-        """Raises a Problem: 403, 409 or 429."""
+    async def admit(
+        self, caller: Caller, route: Terms, request: Request, *, name: str | None = None
+    ) -> AsyncIterator[Repeatable | None]:
+        """`name` is the client's own name of a change, if it is not in the header. Raises a Problem: 403, 409, 429."""
         refusal = _refusal(caller, route)
         is_change = route.is_change and refusal is None
-        request_id = read_request_id(request, caller) if is_change else None
+        request_id = read_request_id(request, caller, name) if is_change else None
         change = self._entry(caller, route, request, request_id) if is_change else None
         wanted = AdmissionRequest(
             subject=f"key/{caller.key}",
@@ -106,14 +127,15 @@ class KeyAccess:
         await self._end(change, request_id, route.status, request)
 
     async def _wait(self, wanted: AdmissionRequest) -> Admission:
-        admission = asyncio.ensure_future(self._admissions.admit(wanted))
         try:
-            return await asyncio.shield(admission)
+            return await self._admissions.admit(wanted)
         except asyncio.CancelledError:
-            # Nothing was begun: the mark must not hold for its whole time.
+            # Nothing was begun: the mark must not hold for its whole time. The end comes after the admission, which may
+            # be under way: one group follows the other.
             if wanted.change is not None:
                 ended = EndedRequest(wanted.change.id, wanted.mark, None)
-                admission.add_done_callback(lambda _: asyncio.ensure_future(self._admissions.end(ended)))
+                self._ends.add(task := asyncio.ensure_future(self._admissions.end(ended)))
+                task.add_done_callback(self._ends.discard)
             raise
 
     async def _end(self, change: NewAuditEntry, mark: str | None, status: int, request: Request) -> None:
@@ -135,7 +157,7 @@ class KeyAccess:
             key=caller.key,
             owner=caller.owner,
             request_id=request_id,
-            ip=_address(request),
+            ip=client_address(request),
         )
 
     def _find_used(self, key: str) -> str | None:
@@ -181,9 +203,13 @@ def _too_many(wait: timedelta) -> Problem:
     return Problem(429, "RATE_LIMITED", message, headers={"Retry-After": str(seconds)})
 
 
-def _address(request: Request) -> str:
+def client_address(request: Request) -> str:
+    return _read_address(request.client.host if request.client is not None else "")
+
+
+@lru_cache(MOST_REMEMBERED)
+def _read_address(given: str) -> str:
     """The address of the client. What a proxy names may be any text."""
-    given = request.client.host if request.client is not None else ""
     try:
         address = ip_address(given.partition("%")[0])
     except ValueError:

@@ -31,8 +31,7 @@ class Admissions:
         await self._calls.call(ended)
 
     async def _run(self, calls: list[AdmissionRequest | EndedRequest]) -> list[Admission | None]:
-        # A client that goes away does not keep the end of its change from being recorded.
-        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, self._admit, calls))
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._admit, calls)
 
     def _admit(self, calls: list[AdmissionRequest | EndedRequest]) -> list[Admission | None]:
         wanted = [call for call in calls if isinstance(call, AdmissionRequest)]

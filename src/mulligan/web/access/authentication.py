@@ -33,7 +33,7 @@ class Remembered(NamedTuple):
 
 @dataclass(slots=True)
 class Authentication:
-    """`find_key` is the verb of the app. It compares hashes in constant time."""
+    """`find_key` finds the key of a token. It compares hashes in constant time."""
 
     find_key: Callable[[str], Key]
     clock: Callable[[], Clock]
@@ -67,6 +67,9 @@ class Authentication:
             self._remembered.clear()
         self._remembered[digest] = Remembered(key, until)
         return key
+
+    def forget(self, token: str) -> None:
+        self._remembered.pop(digest_of(token), None)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False)

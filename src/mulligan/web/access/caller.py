@@ -13,7 +13,15 @@ class Caller:
     owner: str | None
     actor: str
     scopes: frozenset[Scope]
+    may_scrape: bool = False
+    """It may read metrics, though it is no administrator."""
 
     @property
     def is_admin(self) -> bool:
         return self.owner is None
+
+
+# The caller of a route that needs no key.
+ANONYMOUS = Caller(key="", owner="", actor="", scopes=frozenset())
+# A Prometheus in one of the networks of the settings.
+SCRAPER = Caller(key="", owner="", actor="", scopes=frozenset(), may_scrape=True)

@@ -39,9 +39,11 @@ OWNED = frozenset(
         "explain",
         "export",
         "failure",
+        "failure_trend",
         "failures",
         "find_batch",
         "find_id",
+        "history",
         "incoming_hooks",
         "job",
         "jobs",
@@ -66,6 +68,7 @@ OWNED = frozenset(
         "revoke_key",
         "rotate_secret",
         "run_now",
+        "sign_in_link",
         "snooze",
         "spending",
         "statistics",
@@ -81,6 +84,8 @@ OWNED = frozenset(
 # For administrators only: they concern all owners, or the machines.
 ADMIN = frozenset(
     {
+        "alerts",
+        "budgets",
         "default_owner_limit",
         "doctor",
         "drop_projection",
@@ -88,10 +93,15 @@ ADMIN = frozenset(
         "forget_owner",
         "ignore_failure",
         "limits",
+        "metrics",
+        "packs",
         "pause",
         "pauses",
         "policies_in_force",
         "projections",
+        "queues",
+        "read_metrics",
+        "readiness",
         "rebuild_statistics",
         "reclassify",
         "remove_schedule",
@@ -103,9 +113,14 @@ ADMIN = frozenset(
         "schedules",
         "service",
         "services",
+        "set_alert",
+        "silence_alert",
+        "unsilence_alert",
         "workers",
     }
 )
+# Also for a Prometheus without a key.
+SCRAPED = frozenset({"metrics"})
 
 
 class Console:
@@ -113,7 +128,7 @@ class Console:
 
     def __init__(self, app: App, caller: Caller) -> None:
         self._app = app
-        self._verbs = OWNED | ADMIN if caller.is_admin else OWNED
+        self._verbs = OWNED | ADMIN if caller.is_admin else OWNED | (SCRAPED if caller.may_scrape else frozenset())
         # A new key has no scope that its creator lacks. Changes over HTTP are in the audit already.
         self._bound: dict[str, Any] = {"actor": caller.actor, "within": caller.scopes, "is_audited": True}
         if not caller.is_admin:

@@ -21,9 +21,10 @@ class Repeatable:
     first_at: datetime
 
 
-def read_request_id(request: Request, caller: Caller) -> str | None:
-    """The same key of the same owner gives the same id in every server; None if the request has no key."""
-    given = request.headers.getlist(HEADER)
+def read_request_id(request: Request, caller: Caller, name: str | None = None) -> str | None:
+    """The same key of the same owner gives the same id in every server; None if the request has no key. A form has its
+    key in a field instead: `name`."""
+    given = request.headers.getlist(HEADER) if name is None else [name]
     if not given:
         return None
     if len(given) > 1 or not 0 < len(given[0]) <= LONGEST or not _is_printable(given[0]):

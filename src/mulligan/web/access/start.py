@@ -7,7 +7,7 @@ from mulligan.app import App
 from mulligan.errors import ConfigurationError, NoKeys
 from mulligan.records.finding import Level
 
-SETUP_PATH = "/setup"
+SETUP_PATH, SIGN_IN_PATH = "/setup", "/sign-in"
 
 
 def may_listen(app: App, host: str) -> None:

@@ -53,6 +53,7 @@ def stuck(call: Call, query: StuckQuery) -> Any:
 class ProcessStuck(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     limit: PageSize = 200
     owner: String | UnsetType = UNSET
+    reason: ReasonGiven | None = None
 
 
 @routes.post("/admin/jobs/stuck", scope=Scope.OPERATE, is_admin=True, answer=Many("jobs", Job))
@@ -68,7 +69,9 @@ def process_stuck(call: Call, body: ProcessStuck) -> Any:
 
 
 def _process(call: Call, body: ProcessStuck) -> Any:
-    return call.console.process_stuck(limit=body.limit, request_id=call.request_id, **given(owner=body.owner))
+    return call.console.process_stuck(
+        limit=body.limit, reason=body.reason, request_id=call.request_id, **given(owner=body.owner)
+    )
 
 
 @routes.get("/admin/duties", scope=Scope.JOBS_READ, is_admin=True, answer=Many("duties", DutyStatus))

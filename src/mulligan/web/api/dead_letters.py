@@ -38,13 +38,16 @@ def export(call: Call, query: Any) -> Response:
 
     An export that breaks off is incomplete: the connection ends without its last chunk.
     """
-    found = call.console.export(to_filter(query), events=query.events and query.format == "jsonl")
-    documents = (_document(each, call.caller, with_events=query.events) for each in found)
-    if query.format == "csv":
-        chunks, kind = _csv(documents), CSV
-    else:
-        chunks, kind = _lines(documents), LINES
-    headers = {"Content-Disposition": f'attachment; filename="jobs.{query.format}"'}
+    with_events = query.events and query.format == "jsonl"
+    found = call.console.export(to_filter(query), events=with_events)
+    return stream_jobs(found, call.caller, query.format, with_events=with_events)
+
+
+def stream_jobs(found: Iterator[ExportedJob], caller: Caller, form: str, *, with_events: bool) -> Response:
+    """The jobs as a file, as the caller may see them. `form` is `jsonl` or `csv`."""
+    documents = (_document(each, caller, with_events=with_events) for each in found)
+    chunks, kind = (_csv(documents), CSV) if form == "csv" else (_lines(documents), LINES)
+    headers = {"Content-Disposition": f'attachment; filename="jobs.{form}"'}
     return StreamingResponse(chunks, media_type=kind, headers=headers)
 
 

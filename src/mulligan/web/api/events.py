@@ -9,14 +9,14 @@ from msgspec import Meta
 from starlette.requests import Request
 
 from mulligan.console.arguments import LAST_POSITION
-from mulligan.errors import BatchNotFound, JobNotFound, StoreError
+from mulligan.errors import BatchNotFound, JobNotFound, StoreError, UnknownService
 from mulligan.lifecycle import EVENT_TYPES
 from mulligan.records.event import Event, EventPage
 from mulligan.records.key import Scope
 from mulligan.records.progress import Progress
-from mulligan.web.api.terms import PageSize, String
+from mulligan.web.api.terms import PageSize, String, admin_only, given
 from mulligan.web.problems import Problem
-from mulligan.web.route import Call, Messages, One, Response, Routes
+from mulligan.web.route import Call, Many, Messages, One, Response, Routes
 from mulligan.web.stream.message import Reset
 from mulligan.web.stream.response import EventStream
 from mulligan.web.stream.stream import Stream
@@ -56,6 +56,27 @@ def events(call: Call, query: EventsQuery) -> Any:
     return call.console.stream(
         after=query.after, limit=query.limit, types=_types(query) or None, **_filter(call, query)
     )
+
+
+class HistoryQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """One of `service`, with an administrator's key only, and `batch`."""
+
+    service: String | None = None
+    batch: String | None = None
+    limit: PageSize = 100
+
+
+@routes.get(
+    "/history",
+    scope=Scope.JOBS_READ,
+    answer=Many("events", Event),
+    query=HistoryQuery,
+    errors=[BatchNotFound, UnknownService],
+)
+def history(call: Call, query: HistoryQuery) -> Any:
+    """The newest events about one service or one batch itself, newest first. Their jobs are in `/events`."""
+    terms = admin_only(call, service=query.service) | given(batch=query.batch)
+    return call.console.history(limit=query.limit, **terms)
 
 
 class PositionQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -63,7 +63,9 @@ def incoming_hooks(call: Call, query: HooksQuery) -> Any:
 def create_hook(call: Call, body: NewHookBody) -> Any:
     """Create an incoming hook. The secret that signs its calls is in the answer, and is not shown again. The key must
     also allow `jobs:retry`."""
-    created = call.console.create_hook(body.name, group=body.group, batch=body.batch, **_owner(call, body))
+    created = call.console.create_hook(
+        body.name, group=body.group, batch=body.batch, request_id=call.request_id, **_owner(call, body)
+    )
     call.request.state.target = created.hook.id
     return created
 
@@ -79,7 +81,7 @@ def _owner(call: Call, body: NewHookBody) -> dict[str, Any]:
 @routes.delete("/hooks/{hook_id}", scope=MANAGE, answer=One(IncomingHook), errors=[HookNotFound])
 def remove_hook(call: Call, hook_id: str) -> Any:
     """Remove an incoming hook."""
-    return call.console.remove_hook(hook_id)
+    return call.console.remove_hook(hook_id, request_id=call.request_id)
 
 
 @routes.post("/hooks/{hook_id}", scope=None, answer=One(Redrive), errors=[HookRefused, HookCalledTooOften])

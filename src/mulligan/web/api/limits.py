@@ -1,17 +1,18 @@
-"""Concurrency limits, what owners have spent, and the end of an owner."""
+"""Queues, concurrency limits, what owners have spent, and the end of an owner."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
 
+from mulligan.console.queues import QueueStatus
 from mulligan.records.document import Shape, document_of
 from mulligan.records.key import Scope
 from mulligan.records.limit import LimitRecord, SpendingRecord
 from mulligan.records.redrive import Redrive
 from mulligan.web.api.terms import ReasonGiven, String
 from mulligan.web.problems import Problem
-from mulligan.web.route import Call, One, Routes
+from mulligan.web.route import Call, Many, One, Routes
 
 routes = Routes("Limits")
 
@@ -35,6 +36,18 @@ def limits(call: Call, query: LimitsQuery) -> Any:
     """The concurrency limits in force: how many slots each has, and how many are taken."""
     more = {} if query.owner is None else {"spending": call.console.spending(query.owner)}
     return document_of(LimitsInForce(call.console.limits(owner=query.owner)), **more)
+
+
+@routes.get("/budgets", scope=Scope.JOBS_READ, is_admin=True, answer=Many("budgets", SpendingRecord))
+def budgets(call: Call) -> Any:
+    """The owners with a retry budget of their own, and what their automatic retries have cost of it."""
+    return call.console.budgets()
+
+
+@routes.get("/queues", scope=Scope.JOBS_READ, is_admin=True, answer=Many("queues", QueueStatus))
+def queues(call: Call) -> Any:
+    """Every queue: ready and running jobs, since when the oldest waits, its workers, its pause."""
+    return call.console.queues()
 
 
 @routes.get(

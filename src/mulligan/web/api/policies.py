@@ -6,14 +6,14 @@ import msgspec
 from msgspec import Meta
 
 from mulligan.console.arguments import MOST_JUDGED
-from mulligan.console.policies import PoliciesInForce
+from mulligan.console.policies import PackStatus, PoliciesInForce
 from mulligan.console.reclassify import Reclassification
 from mulligan.errors import UnknownKind
 from mulligan.records.document import document_of
 from mulligan.records.key import Scope
 from mulligan.web.api.terms import ReasonGiven, String
 from mulligan.web.filters import Filter, to_filter
-from mulligan.web.route import Call, One, Routes
+from mulligan.web.route import Call, Many, One, Routes
 
 routes = Routes("Policies")
 
@@ -28,6 +28,12 @@ class PoliciesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 def policies(call: Call, query: PoliciesQuery) -> Any:
     """The policy in force of each task, or of one, with the sections of the policies file that set it."""
     return call.console.policies_in_force(query.kind, of_owner=query.owner)
+
+
+@routes.get("/policies/packs", scope=Scope.JOBS_READ, is_admin=True, answer=Many("packs", PackStatus))
+def packs(call: Call) -> Any:
+    """The packs of rules of this server, in the order in which they are tried."""
+    return call.console.packs()
 
 
 class Reclassify(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

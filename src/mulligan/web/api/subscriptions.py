@@ -77,6 +77,7 @@ def subscribe(call: Call, body: NewSubscriptionBody) -> Any:
         channel=body.channel,
         to=body.to,
         digest=body.digest,
+        request_id=call.request_id,
         **chosen,
         **_owner(call, body),
     )
@@ -109,7 +110,7 @@ def subscription(call: Call, subscription_id: str) -> Any:
 )
 def unsubscribe(call: Call, subscription_id: str) -> Any:
     """Remove a subscription. What was not sent yet is skipped."""
-    return call.console.unsubscribe(subscription_id)
+    return call.console.unsubscribe(subscription_id, request_id=call.request_id)
 
 
 @routes.post(
@@ -120,7 +121,7 @@ def unsubscribe(call: Call, subscription_id: str) -> Any:
 )
 def disable_subscription(call: Call, subscription_id: str, body: Reason) -> Any:
     """Stop telling a subscription. What was not sent yet is skipped."""
-    return call.console.disable_subscription(subscription_id, reason=body.reason)
+    return call.console.disable_subscription(subscription_id, reason=body.reason, request_id=call.request_id)
 
 
 @routes.post(
@@ -131,7 +132,7 @@ def disable_subscription(call: Call, subscription_id: str, body: Reason) -> Any:
 )
 def enable_subscription(call: Call, subscription_id: str) -> Any:
     """Tell a disabled subscription again, from now on."""
-    return call.console.enable_subscription(subscription_id)
+    return call.console.enable_subscription(subscription_id, request_id=call.request_id)
 
 
 @routes.post(
@@ -142,7 +143,7 @@ def enable_subscription(call: Call, subscription_id: str) -> Any:
 )
 def rotate_secret(call: Call, subscription_id: str) -> Any:
     """Give a webhook a new secret, shown this once. For a day, the previous one signs as well."""
-    return call.console.rotate_secret(subscription_id)
+    return call.console.rotate_secret(subscription_id, request_id=call.request_id)
 
 
 @routes.post(
@@ -153,7 +154,7 @@ def rotate_secret(call: Call, subscription_id: str) -> Any:
 )
 def send_sample(call: Call, subscription_id: str) -> Any:
     """Send a sample to the recipient. `GET /deliveries/{id}` shows what came of it."""
-    return call.console.test_subscription(subscription_id)
+    return call.console.test_subscription(subscription_id, request_id=call.request_id)
 
 
 class DeliveriesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -192,4 +193,4 @@ def delivery(call: Call, delivery_id: str) -> Any:
 @routes.post("/deliveries/{delivery_id}/redeliver", scope=MANAGE, answer=One(Delivery), errors=[DeliveryNotFound])
 def redeliver(call: Call, delivery_id: str) -> Any:
     """Send the same body under the same id again. One that is pending or told in a digest does not change."""
-    return call.console.redeliver(delivery_id)
+    return call.console.redeliver(delivery_id, request_id=call.request_id)

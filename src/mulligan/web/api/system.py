@@ -1,11 +1,15 @@
 """Whether the server is up, and whether it can work; and whole ids from parts of them."""
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
 from mulligan.errors import AmbiguousId, BatchNotFound, JobNotFound, RedriveNotFound, StoreError
+from mulligan.records.document import Shape
 from mulligan.records.key import Scope
+from mulligan.records.readiness import Component
+from mulligan.web.access.terms import WithoutKey
 from mulligan.web.route import Call, One, Routes
 
 routes = Routes("Server", prefix="")
@@ -22,11 +26,31 @@ async def healthz(call: Call) -> Any:  # noqa: ARG001
     return Health()
 
 
-@routes.get("/readyz", scope=None, answer=One(Health), errors=[StoreError])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """`components` are for administrators only."""
+
+    _shape: ClassVar = Shape(is_sparse=True)
+
+    status: Literal["ok"] = "ok"
+    components: list[Component] | None = None
+
+
+@routes.get(
+    "/readyz",
+    scope=Scope.JOBS_READ,
+    answer=One(Readiness),
+    errors=[StoreError],
+    without_key=WithoutKey.ANYONE,
+)
 def readyz(call: Call) -> Any:
-    """Whether requests can be answered: the store can be reached and has the right schema."""
+    """Whether requests can be answered: the store can be reached and has the right schema. No key is needed.
+
+    An administrator's key also gets the components: store, schema, workers, projection, notifications, and each duty
+    with its last run. They do not change the status: without workers, jobs can be enqueued.
+    """
     call.console.check_store()
-    return Health()
+    return Readiness(components=call.console.readiness() if call.caller.is_admin else None)
 
 
 class WholeId(msgspec.Struct, kw_only=True):

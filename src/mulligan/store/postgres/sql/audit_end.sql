@@ -1,4 +1,4 @@
--- An entry ends once.
+-- An entry ends once. The ids are given twice: alone, `entry.id = ended.id` may be planned as a join with the whole audit.
 UPDATE mulligan_audit AS entry
 SET status = ended.status,
     ended_at = {{clock}},
@@ -8,3 +8,4 @@ SET status = ended.status,
 FROM json_to_recordset(:ended::json)
     AS ended (id text, status integer, target text, before_hash text, after_hash text)
 WHERE entry.id = ended.id AND entry.ended_at IS NULL
+  AND entry.id = ANY (ARRAY(SELECT value ->> 'id' FROM json_array_elements(:ended::json)))

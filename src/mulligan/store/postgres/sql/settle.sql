@@ -7,7 +7,7 @@ WITH clock AS (
 ), input AS (
     SELECT *, promotes AND (SELECT {{retries_pass}}) AS passes
     FROM json_to_recordset(:outcomes::json) AS outcome (
-        n integer, id text, attempt integer, incarnation text, claim bigint, reclaimed boolean, settled_by text,
+        n integer, id text, attempt integer, incarnation text, claim bigint, expired_at bigint, settled_by text,
         target text, requeues boolean, waiting_for text, is_held boolean, delay bigint,
         failures integer, crashes integer, losses integer, snoozes integer, clears_losses boolean, code_failures text,
         max_attempts integer,

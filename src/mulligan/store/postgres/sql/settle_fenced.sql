@@ -4,7 +4,7 @@ WITH clock AS (
 )
 SELECT o.n
 FROM json_to_recordset(:outcomes::json) AS o (
-    n integer, id text, attempt integer, incarnation text, claim bigint, reclaimed boolean, stuck_after bigint
+    n integer, id text, attempt integer, incarnation text, claim bigint, expired_at bigint, stuck_after bigint
 )
 JOIN mulligan_jobs AS job ON job.id = o.id
 CROSS JOIN clock

@@ -1,7 +1,11 @@
 -- What the built-in projections need of each event: when a started job became ready, and the version that failed.
 SELECT event.position, event.type, event.job, event.kind, event.owner, event.attempt, event.at, event.code,
     job.service, job.cost,
-    CASE WHEN event.attempt > 0 OR event.code IS NOT NULL THEN event.data END AS data,
+    CASE
+        WHEN event.attempt > 0 OR event.code IS NOT NULL
+          OR event.type IN ('service.opened', 'service.half_opened', 'service.closed', 'service.forced')
+        THEN event.data
+    END AS data,
     CASE WHEN event.type = 'job.started' THEN (
         SELECT ready.at
         FROM mulligan_events AS ready

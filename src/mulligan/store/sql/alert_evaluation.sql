@@ -1,0 +1,2 @@
+SELECT version, at, worker, {{clock}} AS now
+FROM mulligan_alert_evaluation

@@ -1,0 +1,2 @@
+DELETE FROM mulligan_alerts
+WHERE name = :name AND subject = :subject

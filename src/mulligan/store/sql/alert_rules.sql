@@ -1,0 +1,2 @@
+SELECT *
+FROM mulligan_alert_rules

@@ -1,0 +1,3 @@
+SELECT *
+FROM mulligan_alerts
+ORDER BY name, subject

@@ -1,0 +1,3 @@
+SELECT service, since, counted_until
+FROM mulligan_breakers
+ORDER BY since, service

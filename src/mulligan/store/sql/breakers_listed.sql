@@ -1,0 +1,4 @@
+SELECT service
+FROM mulligan_breakers
+ORDER BY since, service
+LIMIT :limit

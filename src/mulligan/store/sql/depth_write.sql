@@ -1,0 +1,3 @@
+UPDATE mulligan_depths
+SET number = :number, took = :took
+WHERE state = :state

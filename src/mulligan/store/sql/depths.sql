@@ -1,0 +1,3 @@
+SELECT state, number
+FROM mulligan_depths
+WHERE counted_at > (SELECT {{clock}}) - :fresh

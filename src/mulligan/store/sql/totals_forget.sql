@@ -1,0 +1,2 @@
+DELETE FROM mulligan_totals
+WHERE name = :name AND labels = :labels

@@ -1,0 +1,3 @@
+SELECT *
+FROM mulligan_totals
+WHERE updated_at < :before

@@ -1,0 +1,3 @@
+DELETE FROM mulligan_web_sessions
+WHERE session = :session
+RETURNING key

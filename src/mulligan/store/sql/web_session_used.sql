@@ -1,0 +1,3 @@
+UPDATE mulligan_web_sessions
+SET used_at = {{clock}}
+WHERE session = :session

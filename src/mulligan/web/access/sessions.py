@@ -1,0 +1,117 @@
+"""Access by sessions, of people who signed in to the pages. Keys are not taken here, and cookies nowhere else."""
+
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from hashlib import sha256
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mulligan.app import App
+from mulligan.errors import KeyRefused
+from mulligan.records.key import Key
+from mulligan.records.web_session import LASTS
+from mulligan.values.clock import Clock
+from mulligan.web.access.access import to_caller
+from mulligan.web.access.authentication import Authentication
+from mulligan.web.access.caller import Caller
+from mulligan.web.problems import Problem
+
+# How often the last use of a session is stored, at most.
+NOTED_EVERY = timedelta(minutes=1)
+CSRF_FIELD = "csrf"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Visitor:
+    """A person who is signed in. `token` is the secret of the session."""
+
+    caller: Caller
+    token: str
+
+    @property
+    def csrf(self) -> str:
+        """Forms carry it. It is bound to the session and tells nothing about its token."""
+        return sign(self.token, "csrf")
+
+
+class SessionAccess:
+    """Finds the session of a request. A session that ends, or whose key is revoked, ends within a second."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        clock: Callable[[], Clock] = app.wiring.clock
+        self._authentication = Authentication(self._find, clock)
+
+    async def identify(self, request: Request) -> Visitor:
+        """Raises a Problem, 401, for a request without a session."""
+        token = request.cookies.get(cookie_name(request), "")
+        try:
+            if not token:
+                raise KeyRefused
+            return Visitor(to_caller(await self._authentication.find(token)), token)
+        except KeyRefused:
+            raise Problem(401, "UNAUTHORIZED", "sign in first") from None
+
+    def _find(self, token: str) -> Key:
+        found = self._app.wiring.web_sessions.find(token)
+        if found.stored.now - found.used_at > NOTED_EVERY:
+            self._app.wiring.web_sessions.note_use(token)
+        return found.stored.key
+
+    def forget(self, token: str) -> None:
+        """A session that ended here is refused at once."""
+        self._authentication.forget(token)
+
+    def close(self) -> None:
+        self._authentication.close()
+
+
+def sign(token: str, text: str) -> str:
+    return hmac.new(token.encode(), text.encode(), sha256).hexdigest()
+
+
+def is_secure(request: Request) -> bool:
+    return request.url.scheme == "https"
+
+
+def cookie_name(request: Request) -> str:
+    """Browsers keep the first form to encrypted connections and to this host. Without encryption, which is for this
+    machine only, servers on other ports would share a cookie of the same name."""
+    return "__Host-mulligan" if is_secure(request) else f"mulligan-{request.url.port or 80}"
+
+
+def set_cookie(request: Request, response: Response, token: str) -> None:
+    response.set_cookie(
+        cookie_name(request),
+        token,
+        max_age=int(LASTS.total_seconds()),
+        path="/",
+        secure=is_secure(request),
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def drop_cookie(request: Request, response: Response) -> None:
+    response.delete_cookie(cookie_name(request), path="/", secure=is_secure(request), httponly=True, samesite="lax")
+
+
+def check_csrf(request: Request, visitor: Visitor, given: str) -> None:
+    """Raises a Problem, 403, for a form that is not of our own pages."""
+    check_origin(request)
+    if not hmac.compare_digest(visitor.csrf.encode(), given.encode("utf-8", "replace")):
+        raise Problem(403, "FORBIDDEN", "this form is not of this session: load its page again, and send it once more")
+
+
+def check_origin(request: Request) -> None:
+    """Raises a Problem, 403, for a form of another site. Browsers add these headers themselves."""
+    site, origin = (request.headers.get(name) for name in ("sec-fetch-site", "origin"))
+    is_ours = site in (None, "same-origin", "none") and (
+        origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    )
+    if not is_ours:
+        raise Problem(403, "FORBIDDEN", "this form was sent by another site")

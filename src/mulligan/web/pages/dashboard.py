@@ -1,0 +1,107 @@
+"""The routes of the dashboard."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from mulligan.app import App
+from mulligan.errors import StoreError
+from mulligan.web.access.access import KeyAccess
+from mulligan.web.access.sessions import CSRF_FIELD, SessionAccess, Visitor, check_csrf, is_secure
+from mulligan.web.pages import PAGES
+from mulligan.web.pages.endpoint import BACK_FIELD, PageEndpoint, is_local
+from mulligan.web.pages.form import read_fields
+from mulligan.web.pages.live import Ticks
+from mulligan.web.pages.menu import Menu
+from mulligan.web.pages.page import SEE_OTHER, Page, Pages
+from mulligan.web.pages.render import SCHEME_COOKIE, SCHEMES, Renderer
+from mulligan.web.pages.sign_in import SignInPages
+from mulligan.web.pages.static import StaticFiles
+from mulligan.web.problems import Problem, respond
+from mulligan.web.stream.hub import Hub
+from mulligan.web.stream.response import EventStream
+from mulligan.web.stream.wanted import Wanted
+
+YEAR = 365 * 86_400
+
+
+class Dashboard:
+    def __init__(self, app: App, access: KeyAccess, hub: Hub, *, more: Sequence[Pages] = ()) -> None:
+        self._app, self._access, self._hub, self._more = app, access, hub, more
+        self.sessions = SessionAccess(app)
+        self._static = StaticFiles()
+        menu = Menu(app, lambda: app.wiring.clock().monotonic(), more=[group.menu for group in more if group.menu])
+        self._renderer = Renderer(app, self._static, menu, [group.templates for group in more if group.templates])
+
+    def routes(self) -> list[BaseRoute]:
+        sign_in = SignInPages(self._app, self._access, self.sessions, self._renderer)
+        return [
+            *sign_in.routes(),
+            Route("/static/{name}", self._static.serve, methods=["GET"]),
+            Route("/live", self.follow, methods=["GET"]),
+            Route("/scheme", self.choose_scheme, methods=["POST"]),
+            *self._pages([*PAGES, *(page for group in self._more for page in group.declared)]),
+        ]
+
+    def _pages(self, pages: Iterable[Page]) -> list[BaseRoute]:
+        methods: dict[str, dict[str, PageEndpoint]] = {}
+        for page in pages:
+            endpoint = PageEndpoint(self._app, self._access, self.sessions, self._renderer, page)
+            methods.setdefault(page.path, {})[page.method] = endpoint
+        # `/jobs/selected` before `/jobs/{job_id}`, and `/services/{name:path}/open` before `/services/{name:path}`.
+        ordered = sorted(methods.items(), key=lambda each: ("{" in each[0], -len(each[0])))
+        return [Route(path, PageMethods(endpoints), methods=list(endpoints)) for path, endpoints in ordered]
+
+    async def follow(self, request: Request) -> Response:
+        """Say when something changed that the person may see; with `job` or `batch`, only about these."""
+        try:
+            visitor = await self.sessions.identify(request)
+        except Problem as problem:
+            return respond(problem)
+        caller = visitor.caller
+        job, batch = (request.query_params.get(name) for name in ("job", "batch"))
+        ticks = Ticks(self._hub, Wanted(owner=caller.owner, job=job, batch=batch))
+        ticks.is_allowed = lambda: self._is_allowed(request, visitor)
+        counted_as = f"key {caller.key}" if caller.is_admin else f"owner {caller.owner}"
+        return EventStream(self._hub, ticks, counted_as)
+
+    async def _is_allowed(self, request: Request, visitor: Visitor) -> bool:
+        try:
+            return (await self.sessions.identify(request)).caller == visitor.caller
+        except Problem:
+            return False
+        except StoreError:
+            return True
+
+    async def choose_scheme(self, request: Request) -> Response:
+        """Light, dark, or as the system has it."""
+        try:
+            visitor = await self.sessions.identify(request)
+            fields = await read_fields(request)
+            check_csrf(request, visitor, "".join(fields.get(CSRF_FIELD, [])))
+        except Problem as problem:
+            return respond(problem)
+        chosen, back = ("".join(fields.get(name, [])) for name in ("scheme", BACK_FIELD))
+        response = RedirectResponse(back if is_local(back) else "/", status_code=SEE_OTHER)
+        scheme = chosen if chosen in SCHEMES else "auto"
+        response.set_cookie(SCHEME_COOKIE, scheme, max_age=YEAR, path="/", samesite="lax", secure=is_secure(request))
+        return response
+
+    def close(self) -> None:
+        self.sessions.close()
+
+
+@dataclass(frozen=True, slots=True)
+class PageMethods:
+    """The endpoints of one path, as an ASGI application."""
+
+    endpoints: dict[str, PageEndpoint]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = self.endpoints["GET" if scope["method"] == "HEAD" else scope["method"]]
+        response = await endpoint.handle(Request(scope, receive))
+        await response(scope, receive, send)

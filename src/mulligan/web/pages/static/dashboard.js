@@ -1,0 +1,161 @@
+// What the pages do beyond links and forms. Without this script they are complete, but they do not change by themselves.
+"use strict";
+
+const content = () => document.getElementById("content");
+const isTyping = () => /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "");
+
+// Times: "3 min ago" and "in 5 s" go on.
+
+const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+
+function relative(seconds) {
+  const size = Math.abs(seconds);
+  if (size < 1) return "now";
+  const [unit, name] = UNITS.find(([each]) => size >= each);
+  const text = `${Math.floor(size / unit)} ${name}`;
+  return seconds > 0 ? `${text} ago` : `in ${text}`;
+}
+
+function updateTimes() {
+  for (const each of document.querySelectorAll("#content time")) {
+    if (!/ago$|^in |^now$/.test(each.textContent)) continue;
+    const text = relative((Date.now() - Date.parse(each.dateTime)) / 1000);
+    if (each.textContent !== text) each.textContent = text;
+  }
+  for (const each of document.querySelectorAll("#content time.countdown")) countDown(each);
+}
+
+function countDown(each) {
+  const left = Math.round((Date.parse(each.dateTime) - Date.now()) / 1000);
+  const at = UNITS.findIndex(([size]) => left >= size);
+  const [size, name] = UNITS[at] ?? [1, "s"];
+  const [smaller, below] = UNITS[at + 1] ?? [];
+  const rest = smaller ? Math.floor((left % size) / smaller) : 0;
+  const text = left < 1 ? "a moment" : `${Math.floor(left / size)} ${name}${rest ? ` ${rest} ${below}` : ""}`;
+  if (each.textContent === text) return;
+  each.textContent = text;
+  if (left < 1) window.htmx?.trigger(content(), "refresh");
+}
+setInterval(updateTimes, 1000);
+
+// Live: what a person opened, chose or typed stays as it is when the page reads itself again.
+
+const isKept = (name, node) =>
+  (name === "open" && node.tagName === "DETAILS") || ((name === "checked" || name === "value") && node.matches("main input, main textarea"));
+
+addEventListener("DOMContentLoaded", () => {
+  if (!window.Idiomorph) return;
+  Idiomorph.defaults.ignoreActiveValue = true;
+  Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !isKept(name, node);
+});
+
+document.addEventListener("htmx:beforeRequest", (event) => {
+  // A form that is being filled in is not taken away, and a list stands still while its rows are chosen.
+  if (event.target.id === "content" && content().querySelector("details.asking[open], form.choosing.has-chosen")) event.preventDefault();
+});
+document.addEventListener("htmx:afterSwap", () => {
+  const at = document.getElementById("live-at");
+  if (at) at.textContent = new Date().toISOString().slice(11, 19);
+  updateTimes();
+  showSelection();
+});
+document.addEventListener("htmx:responseError", (event) => {
+  if (event.detail.xhr.status === 401) location.reload();
+});
+
+// The connection: a lost one drains the colour, and says since when.
+
+function setConnected(isConnected) {
+  const note = document.getElementById("cut-off");
+  if (!note) return;
+  if (!isConnected && note.hidden) document.getElementById("cut-off-at").textContent = new Date().toISOString().slice(11, 19);
+  if (isConnected && !note.hidden) window.htmx?.trigger(content(), "refresh");
+  note.hidden = isConnected;
+  document.documentElement.classList.toggle("is-stale", !isConnected);
+}
+document.addEventListener("htmx:sseError", () => setConnected(false));
+document.addEventListener("htmx:sseOpen", () => setConnected(true));
+
+// Selection: boxes with the name "job" in a form with the class "choosing".
+
+function showSelection() {
+  for (const form of document.querySelectorAll("form.choosing")) {
+    const boxes = [...form.querySelectorAll("input[name=job]")];
+    const number = boxes.filter((box) => box.checked).length;
+    form.classList.toggle("has-chosen", number > 0);
+    for (const each of form.querySelectorAll("[data-chosen]")) each.textContent = number;
+    const all = form.querySelector("input[data-all]");
+    if (all) { all.checked = number > 0 && number === boxes.length; all.indeterminate = number > 0 && number < boxes.length; }
+  }
+}
+document.addEventListener("change", (event) => {
+  const form = event.target.closest("form.choosing");
+  if (form && event.target.matches("input[data-all]")) for (const box of form.querySelectorAll("input[name=job]")) box.checked = event.target.checked;
+  showSelection();
+});
+addEventListener("DOMContentLoaded", showSelection);
+document.addEventListener("reset", () => setTimeout(showSelection));
+
+// Keys. Letters are off in fields.
+
+const GO = { f: "/", j: "/jobs", b: "/batches", s: "/services", r: "/retries", w: "/workers" };
+const root = () => document.querySelector("a.brand").getAttribute("href").replace(/\/$/, "");
+let isGoing = false;
+
+const rows = () => [...document.querySelectorAll("#content [data-row]")];
+const current = () => document.querySelector("#content [data-row].is-current");
+
+function move(step) {
+  const all = rows();
+  if (!all.length) return;
+  const at = all.indexOf(current());
+  const next = all[Math.min(all.length - 1, Math.max(0, at < 0 ? 0 : at + step))];
+  current()?.classList.remove("is-current");
+  next.classList.add("is-current");
+  (next.querySelector("a[data-open]") ?? next).focus({ preventScroll: true });
+  next.scrollIntoView({ block: "nearest" });
+}
+
+function use(selector) {
+  const found = current()?.querySelector(selector) ?? content().querySelector(selector);
+  if (found) found.click();
+}
+
+const KEYS = {
+  j: () => move(1),
+  k: () => move(-1),
+  Enter: () => current()?.querySelector("a[data-open]")?.click(),
+  x: () => current()?.querySelector("input[name=job]")?.click(),
+  X: () => content().querySelector("input[data-all]")?.click(),
+  r: () => use("[data-key=r]"),
+  i: () => use("[data-key=i]"),
+  e: () => use("[data-key=e]"),
+  "/": () => document.getElementById("find")?.focus(),
+  "?": () => { location.href = `${root()}/help`; },
+  "]": () => use("a[rel=next]"),
+  "[": () => history.back(),
+  g: () => { isGoing = true; setTimeout(() => { isGoing = false; }, 1000); },
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") {
+    document.activeElement?.blur();
+    for (const each of document.querySelectorAll("details.asking[open]")) each.open = false;
+    return;
+  }
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping()) return;
+  if (isGoing && event.key in GO) { isGoing = false; location.href = root() + GO[event.key]; return; }
+  const act = KEYS[event.key];
+  if (!act || (event.key === "Enter" && document.activeElement?.matches("a, button, summary"))) return;
+  event.preventDefault();
+  act();
+});
+
+// A link such as #ignore opens the question with that id.
+
+addEventListener("load", () => {
+  const asked = document.getElementById(location.hash.slice(1));
+  if (!asked?.matches("details.asking")) return;
+  asked.open = true;
+  asked.querySelector("form input:not([type=hidden]), form select, form button")?.focus();
+});

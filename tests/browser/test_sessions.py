@@ -1,0 +1,146 @@
+"""Sessions of people: A6 and A7 of the security model. A cookie signs in to pages only, a key to the API only."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+
+import httpx
+import pytest
+from playwright.sync_api import BrowserContext
+from site_server import Site, hidden_fields, serve
+from starlette.testclient import TestClient
+
+from mulligan import App
+from mulligan.records.web_session import LINK_LASTS
+from mulligan.web.pages import PAGES
+from mulligan.web.server import asgi
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    app = App(f"sqlite:///{tmp_path_factory.mktemp('sessions')}/jobs.db")
+
+    @app.task
+    def count() -> int:
+        return 1
+
+    with serve(app) as found:
+        yield found
+    app.close()
+
+
+def cookie_of(client: httpx.Client) -> str:
+    (found,) = [cookie for cookie in client.cookies.jar if cookie.name.startswith("mulligan-") and cookie.value]
+    return f"{found.name}={found.value}"
+
+
+def test_a_page_without_a_session_leads_to_the_form_and_back(site: Site) -> None:
+    client = site.anonymous()
+    shown = client.get("/help?x=1")
+    assert (shown.url.path, shown.url.params["next"]) == ("/sign-in", "/help?x=1")
+    answer = client.post("/sign-in", data={"key": site.admin.token, "next": "/help"})
+    assert answer.url.path == "/help"
+
+
+@pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example/", "/\\evil.example", "help", "/\nx"])
+def test_signing_in_never_leads_to_another_site(site: Site, target: str) -> None:
+    client = site.anonymous(follow_redirects=False)
+    answer = client.post("/sign-in", data={"key": site.admin.token, "next": target})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+
+
+@pytest.mark.parametrize("key", ["", "mk_unknown", "x" * 3_000, "mk_00000000_" + "0" * 43 + "_000000"])
+def test_a_wrong_key_does_not_sign_in(site: Site, key: str) -> None:
+    client = site.anonymous(follow_redirects=False)
+    answer = client.post("/sign-in", data={"key": key})
+    assert answer.status_code == 403 and "set-cookie" not in answer.headers
+    assert "unknown, revoked or expired" in answer.text
+
+
+def test_the_cookie_cannot_be_read_by_scripts_or_sent_by_other_sites(site: Site) -> None:
+    answer = httpx.post(f"{site.base}/sign-in", data={"key": site.admin.token})
+    flags = answer.headers["set-cookie"].lower()
+    assert "httponly" in flags and "samesite=lax" in flags and "path=/" in flags and "secure" not in flags
+
+
+def test_with_encryption_the_cookie_belongs_to_this_host_alone(site: Site) -> None:
+    with TestClient(asgi(site.app), base_url="https://jobs.example", follow_redirects=False) as client:
+        answer = client.post("/sign-in", data={"key": site.admin.token})
+    flags = answer.headers["set-cookie"].lower()
+    assert flags.startswith("__host-mulligan=") and "secure" in flags and "path=/" in flags
+
+
+def test_each_sign_in_is_a_session_of_its_own(site: Site) -> None:
+    """A session that an attacker prepared is not taken over."""
+    client = site.client()
+    before = cookie_of(client)
+    client.post("/sign-in", data={"key": site.admin.token})
+    assert cookie_of(client) != before
+
+
+def test_signing_out_ends_the_session_in_the_store(site: Site) -> None:
+    client = site.client()
+    cookie = cookie_of(client)
+    assert site.post(client, "/help", "/sign-out").url.path == "/sign-in"
+    stolen = httpx.get(f"{site.base}/help", headers={"Cookie": cookie})
+    assert stolen.status_code == 303
+
+
+def test_a_revoked_key_ends_its_sessions(site: Site) -> None:
+    key = site.key(None)
+    client = site.client(key)
+    site.app.revoke_key(key.key.id)
+    with pytest.raises(Exception, match="revoked"):
+        site.app.wiring.web_sessions.find(cookie_of(client).partition("=")[2])
+
+
+def test_a_cookie_is_no_key_and_a_key_no_cookie(site: Site) -> None:
+    client = site.client()
+    assert client.get("/api/v1/jobs").status_code == 401
+    token = {"Authorization": f"Bearer {site.admin.token}"}
+    assert httpx.get(f"{site.base}/help", headers=token).status_code == 303
+
+
+def test_a_link_signs_in_once(site: Site) -> None:
+    token = site.app.sign_in_link(site.admin.key.id)
+    client = site.anonymous()
+    # A preview of the link does not use it up.
+    for _ in range(2):
+        assert "Open the dashboard" in client.get("/sign-in", params={"link": token}).text
+    assert client.post("/sign-in", data={"link": token, "next": "/help"}).url.path == "/help"
+    again = httpx.post(f"{site.base}/sign-in", data={"link": token})
+    assert again.status_code == 403 and "older than ten minutes" in again.text
+    assert timedelta(minutes=10) == LINK_LASTS
+
+
+CHANGES = sorted({page.path for page in PAGES if page.is_change} | {"/scheme"})
+
+
+@pytest.mark.parametrize("path", CHANGES)
+def test_a_change_needs_the_token_of_its_session_and_our_own_page(site: Site, path: str) -> None:
+    """A7: without the token, with another's, of another site, as another media type, by GET."""
+    client = site.client()
+    target = re.sub(r"{\w+(:\w+)?}", "x", path)
+    token = hidden_fields(client.get("/help").text)["csrf"]
+    refused = [
+        client.post(target, data={"reason": "x"}),
+        client.post(target, data={"csrf": "0" * 64}),
+        client.post(target, data={"csrf": hidden_fields(site.client().get("/help").text)["csrf"]}),
+        client.post(target, data={"csrf": token}, headers={"Origin": "https://evil.example"}),
+        client.post(target, data={"csrf": token}, headers={"Sec-Fetch-Site": "cross-site"}),
+    ]
+    assert {answer.status_code for answer in refused} == {403}
+    assert client.post(target, content=f"csrf={token}", headers={"Content-Type": "text/plain"}).status_code == 415
+    assert client.get(target).status_code in (404, 405)
+
+
+def test_signing_in_works_in_a_browser(site: Site, context: BrowserContext) -> None:
+    page = context.new_page()
+    page.goto(f"{site.base}/help")
+    page.fill("input[name=key]", site.admin.token)
+    page.click("button")
+    assert page.url == f"{site.base}/help"
+    page.click("text=Dark")
+    assert page.evaluate("document.documentElement.className") == "dark"
+    page.click("text=Sign out")
+    assert page.url == f"{site.base}/sign-in"
