@@ -32,24 +32,27 @@ BEST = {"failures": ("failures", "/"), "job": ("jobs", "/jobs/{job_id}"), "servi
 
 
 def seed_jobs(url: str) -> App:
-    return import_module("seed_jobs").Shop(url).seed().app
+    app: App = import_module("seed_jobs").Shop(url).seed().app
+    return app
 
 
 def seed_failures(url: str) -> App:
-    return import_module("seed_failures").an_incident(url).app
+    app: App = import_module("seed_failures").an_incident(url).app
+    return app
 
 
 def seed_services(url: str) -> App:
     module = import_module("seed_services")
     shop = module.open_shop(url)
     module.fill(shop)
-    return shop.app
+    app: App = shop.app
+    return app
 
 
 def seed_operate(url: str) -> App:
     module = import_module("seed_operate")
     module.seed_failures(url)
-    app = module.make_shop(url)
+    app: App = module.make_shop(url)
     module.seed_all(app)
     return app
 
