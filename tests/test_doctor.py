@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from mulligan import App
+from mulligan.console.doctor import failed
+from mulligan.records.counts import Counts
 from mulligan.records.duty import DUTIES, DutyRun
 from mulligan.records.finding import Check, Finding, Level, Limits
 from mulligan.records.job import NewJob
@@ -186,6 +188,11 @@ def test_failed_jobs_are_counted_by_code(app: App) -> None:
     app.run_until_idle(timeout="30s")
     finding = found(app, Check.JOBS_FAILED)
     assert (finding.level, finding.found) == (Level.WARNING, "3 jobs failed: 2 BAD, 1 WORSE")
+
+
+def test_of_very_many_failed_jobs_only_some_are_counted() -> None:
+    found = failed(Counts(by="code", groups={"BAD": 10_000}, total=10_000, at_least=True))
+    assert found.found == "at least 10,000 jobs failed: 10,000 BAD"
 
 
 def test_a_pause_is_reported_and_one_without_an_end_is_a_problem_after_a_day(app: App) -> None:

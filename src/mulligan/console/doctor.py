@@ -15,6 +15,7 @@ from mulligan.explain.words import at, counted, listed, quoted, relative
 from mulligan.lifecycle import State
 from mulligan.policies.file import PolicyFile
 from mulligan.policies.unknown_names import Names, find_unknown_names
+from mulligan.records.counts import Counts
 from mulligan.records.delivery import DeliveryState
 from mulligan.records.finding import Check, Finding, Level, Limits, ok, problem, warning
 from mulligan.records.job import JobFilter, Lease
@@ -135,7 +136,7 @@ class Doctor:
         yield from depth(lanes, limits)
         yield from examine_recent(store, now, limits)
         if Check.JOBS_FAILED not in besides:
-            yield failed(store, now)
+            yield failed(store.count(JobFilter(state=State.FAILED), by="code"))
         yield paused(store, now, limits)
         yield duties_late(self.duties(), now, limits)
         yield from services(store.services(), now, limits)
@@ -268,17 +269,14 @@ def depth(lanes: Sequence[Lane], limits: Limits) -> list[Finding]:
     ]
 
 
-def failed(store: Store, now: datetime) -> Finding:
-    piles = store.count_ended(JobFilter(state=State.FAILED), before=now + timedelta(microseconds=1))
-    codes: dict[str, int] = {}
-    for pile in piles:
-        codes[pile.code or ""] = codes.get(pile.code or "", 0) + pile.number
-    if not codes:
+def failed(counts: Counts) -> Finding:
+    """`counts` are those of failed jobs by code."""
+    if not counts.total:
         return ok(Check.JOBS_FAILED, "no job has failed")
-    most = sorted(codes.items(), key=lambda item: (-item[1], item[0]))
+    most = list(counts.groups.items())
     return warning(
         Check.JOBS_FAILED,
-        f"{counted(sum(codes.values()), 'job')} failed: "
+        f"{'at least ' if counts.at_least else ''}{counted(counts.total, 'job')} failed: "
         + ", ".join(f"{number:,} {code}" for code, number in most[:NAMED])
         + ", …" * (len(most) > NAMED),
         "mulligan jobs list --state failed; mulligan jobs explain ID shows why, mulligan jobs retry ID retries one",
