@@ -33,13 +33,19 @@ IS_SOAK = bool(os.environ.get("MULLIGAN_SOAK"))
 NUMBER, PATIENCE = (10_000, 900.0) if IS_SOAK else (300, 60.0)
 # Longer than it takes to read the log: a digest that is due before that is followed by another.
 DIGEST = "30s" if IS_SOAK else "1s"
+NOTIFIERS = ("notify", "digest")
 NOTICEABLE = timedelta(milliseconds=100)
 
 
 def failed_jobs(app: App, number: int) -> list[Job[Any]]:
+    """The worker that fails them notifies of none of them."""
     task = app.task("convert")(convert)
+    for duty in NOTIFIERS:
+        app.pause(duty=duty)
     jobs = app.enqueue_many([task.bind("not a PDF") for _ in range(number)])
     app.run_until_idle(timeout="10m")
+    for duty in NOTIFIERS:
+        app.resume(duty=duty)
     return jobs
 
 
