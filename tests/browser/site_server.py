@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from html import unescape
 from typing import Any
 
 import httpx
@@ -56,7 +57,7 @@ def hidden_fields(html: str) -> dict[str, str]:
     found = {}
     for name in ("csrf", "request", "back"):
         if match := re.search(rf'name="{name}" value="([^"]*)"', html):
-            found[name] = match[1]
+            found[name] = unescape(match[1])
     return found
 
 

@@ -406,7 +406,7 @@ def test_an_incident_is_found_and_retried_in_four_clicks(incident: Shop, context
 def test_the_list_changes_while_it_is_looked_at_and_is_driven_by_keys(incident: Shop, context: BrowserContext) -> None:
     with serve(incident.app) as site:
         visit = Visit(context, site, site.admin.token)
-        with visit.page.expect_response("**/live"):
+        with visit.page.expect_response("**/live?*"):
             page = visit.open("/")
         before = page.locator("[data-row]").count()
         incident.fail("import_feed", 2)

@@ -132,6 +132,17 @@ class ReadingRules(Bench):
             cursor, is_first = page.cursor, False
         return found
 
+    @pytest.mark.parametrize("few", [0, 4, 100])
+    def test_a_list_of_one_state_is_the_same_if_its_jobs_are_few_or_many(
+        self, few: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("mulligan.store.reading.FEW", few)
+        everything = self._population()
+        for states in (*State, (State.WAITING, State.QUEUED), tuple(State)):
+            wanted = JobFilter(state=states)
+            expected = [job for job in reversed(everything) if _matches(job, wanted, None)]
+            assert self._paged(wanted, None, 3) == expected
+
     def test_pages_stay_right_while_jobs_come_and_change(self) -> None:
         jobs = [self.enqueue() for _ in range(6)]
         first = self.store.jobs(JobFilter(), limit=3)

@@ -12,7 +12,7 @@ from mulligan.failure.decision import Succeed
 from mulligan.lifecycle import Move, State
 from mulligan.projections.fold import fold
 from mulligan.records.event import EventFilter
-from mulligan.records.job import NewJob
+from mulligan.records.job import JobFilter, NewJob
 from mulligan.records.pause import PauseRequest
 from mulligan.records.rate import parse_rate
 from mulligan.records.retention import PurgeRequest
@@ -75,6 +75,16 @@ WITH RECURSIVE number (n) AS (
 INSERT INTO mulligan_submissions (owner, remaining, at, full_at)
 SELECT 'owner-' || n, 1, n, 4000000000000000 + n
 FROM number
+"""
+
+
+# All but some of the oldest jobs have failed.
+KEPT = 240
+MANY_FAILED = f"""
+UPDATE mulligan_jobs
+SET state = 'failed', error_code = 'OFF', error_class = 'final', error_message = 'It was.', finished_at = enqueued_at,
+    waiting_for = NULL, gate = NULL, leased_by = NULL, claim = NULL, lease_until = NULL
+WHERE state <> 'failed' AND rank > {KEPT}
 """
 
 
@@ -212,4 +222,24 @@ def test_fifty_times_as_many_other_jobs_change_nothing_for_any_operation(monkeyp
     grown = {
         name: (few, steps[MANY][name]) for name, few in steps[FEW].items() if steps[MANY][name] > few * FACTOR + STEPS
     }
+    assert not grown
+
+
+def test_a_few_jobs_of_a_state_are_found_among_any_number_of_others() -> None:
+    store = SqliteStore("sqlite:///:memory:", threaded=False)
+    states = [state for state in State if state is not State.FAILED]
+    steps: dict[int, dict[State, int]] = {}
+    made = 0
+    for size in (FEW, MANY):
+        store._database.write(lambda db, first=made + 1, last=size: db.execute(OTHERS, {"first": first, "last": last}))
+        store._database.write(lambda db: db.execute(MANY_FAILED))
+        made = size
+        steps[size] = {
+            state: steps_of(store, lambda db, state=state: on(store, db).jobs(JobFilter(state=state), limit=100))
+            for state in states
+        }
+    found = {state: len(store.jobs(JobFilter(state=state), limit=100).jobs) for state in states}
+    store.close()
+    assert set(found.values()) <= set(range(KEPT // 6 - 1, KEPT // 6 + 2))
+    grown = {state: (few, steps[MANY][state]) for state, few in steps[FEW].items() if steps[MANY][state] > few * FACTOR}
     assert not grown

@@ -8,12 +8,15 @@ from typing import Any
 import httpx
 import pytest
 from site_server import Site, hidden_fields, serve
+from starlette.applications import Starlette
+from starlette.routing import Mount
 from world import World
 
 from mulligan import Job, State
 from mulligan.records.job import NewJob
 from mulligan.records.key import Scope
 from mulligan.store.messages import Claim
+from mulligan.web.server import asgi
 
 MISSING = "01900000-0000-7000-8000-000000000000"
 
@@ -428,3 +431,22 @@ def test_every_page_is_small_and_says_what_it_may_load(world: World, admin: http
         assert shown.status_code == 200 and len(shown.content) < 150_000
         assert "default-src 'none'" in shown.headers["content-security-policy"]
         assert not re.search(r"\son\w+=|\sstyle=|<script(?! src)", shown.text)
+
+
+def test_everything_works_below_another_path(sqlite_world: World) -> None:
+    app = sqlite_world.app
+    job, done = sqlite_world.failed(), sqlite_world.succeeded()
+    with serve(app, Starlette(routes=[Mount("/ops", asgi(app))])) as site:
+        client = site.anonymous()
+        client.post("/ops/sign-in", data={"key": site.admin.token, "next": "/help"})
+        shown = client.get(f"/ops/jobs/{job.id[-12:]}")
+        assert shown.url.path == f"/ops/jobs/{job.id}"
+        assert all(path.startswith("/ops/") for path in re.findall(r'(?:href|action|src)="(/[^"]*)"', shown.text))
+        sent = hidden_fields(client.get(f"/ops/jobs/{done.id}").text)
+        # What is refused comes back to the page that it was sent from.
+        refused = client.post(f"/ops/jobs/{done.id}/cancel", data=sent)
+        assert refused.url.path == f"/ops/jobs/{done.id}" and "cannot cancel" in refused.text
+        sent = {**hidden_fields(shown.text), "back": f"/ops/jobs/{job.id}"}
+        assert client.post(f"/ops/jobs/{job.id}/retry", data=sent).url.path == f"/ops/jobs/{job.id}"
+        assert "/ops/jobs?kind=x" in str(client.get("/ops/jobs", params={"q": "kind:x"}).url)
+        assert "/ops/jobs/bulk/cancel" in client.get("/ops/jobs").text

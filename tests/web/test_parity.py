@@ -40,6 +40,48 @@ NO_COMMAND = {
     "store": PROCESS,
     "task": CODE,
 }
+BEFORE = "a person does it before a server starts"
+# What has no page.
+NO_PAGE = {
+    "task": CODE,
+    "cron": CODE,
+    "around": CODE,
+    "redact": PROCESS,
+    "enqueue_many": CODE,
+    "enqueue_many_async": CODE,
+    "batch": "members are calls of tasks, which only a program or the API can make",
+    "wait": "a page shows the job, and changes with it",
+    "wait_async": "a page shows the job, and changes with it",
+    "stream": "pages change by themselves, and a job shows its events",
+    "progress": "a page shows it with the job",
+    "project": CODE,
+    "projections": "the doctor says which are behind",
+    "drop_projection": "a program owns it; `mulligan projections drop` is for what no program reads any more",
+    "rebuild_statistics": "`mulligan stats rebuild`, after an error in our code was mended",
+    "worker": PROCESS,
+    "run": PROCESS,
+    "run_until_idle": PROCESS,
+    "serve": PROCESS,
+    "asgi": CODE,
+    "close": PROCESS,
+    "find_key": "every request checks its key",
+    "migrate": BEFORE,
+    "check_store": BEFORE,
+    "names": PROCESS,
+    "limits_in_force": "the page of queues shows limits with their use",
+    "has_database": PROCESS,
+    "tick": "the page of duties runs them, one by one",
+    "settings": PROCESS,
+    "store": PROCESS,
+    "export": "pages link to `/jobs/export` of the API",
+    "purge": "it deletes jobs for good: `mulligan jobs purge`, or the API",
+    "forget_owner": "it deletes all jobs of an owner for good: `mulligan owners forget`, or the API",
+    "metrics": "for machines",
+    "read_metrics": "for machines",
+    "readiness": "for machines; a person reads the doctor",
+    "receive_hook": "a partner calls it, over HTTP",
+}
+WEB = Path(str(mulligan.cli.__file__)).parents[1] / "web"
 # What has no route.
 NO_ROUTE = {
     "task": CODE,
@@ -56,6 +98,8 @@ NO_ROUTE = {
     "serve": PROCESS,
     "asgi": CODE,
     "close": PROCESS,
+    "failure_trend": "the list of failures has it; `/statistics` has the numbers behind it",
+    "sign_in_link": "a person is given it on the page of keys, or by `mulligan keys link`",
     "find_key": "every request checks its key",
     "migrate": "a person migrates before a server starts",
     "names": PROCESS,
@@ -74,8 +118,12 @@ def verbs() -> set[str]:
     return {name for name, value in inspect.getmembers(App) if not name.startswith("_") and not isinstance(value, type)}
 
 
-def sources(folder: Path) -> str:
-    return "\n".join(path.read_text("utf-8") for path in sorted(folder.rglob("*.py")))
+def sources(folder: Path, besides: str = "") -> str:
+    return "\n".join(path.read_text("utf-8") for path in sorted(folder.rglob("*.py")) if besides not in path.parts)
+
+
+def used_in(code: str) -> set[str]:
+    return {name for name in verbs() if f"console.{name}(" in code or CALLED.get(name, "\0") in code}
 
 
 def test_every_verb_has_a_command_or_a_reason() -> None:
@@ -90,11 +138,17 @@ def test_every_verb_has_a_command_or_a_reason() -> None:
 
 
 def test_every_verb_has_a_route_or_a_reason() -> None:
-    api = sources(Path(str(mulligan.cli.__file__)).parents[1] / "web")
-    found = {name for name in verbs() if f"console.{name}(" in api or CALLED.get(name, "\0") in api}
+    found = used_in(sources(WEB, besides="pages"))
     missing = verbs() - found - NO_ROUTE.keys()
     assert not missing, "add a route, or a reason to NO_ROUTE"
     assert not found & NO_ROUTE.keys(), "these have routes: remove their reasons"
+
+
+def test_every_verb_has_a_page_or_a_reason() -> None:
+    found = used_in(sources(WEB / "pages"))
+    missing = verbs() - found - NO_PAGE.keys()
+    assert not missing, "add it to a page, or a reason to NO_PAGE"
+    assert not found & NO_PAGE.keys(), "these have pages: remove their reasons"
 
 
 def test_every_verb_that_a_route_may_use_exists() -> None:

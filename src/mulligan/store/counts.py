@@ -2,22 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from mulligan.lifecycle import FINAL, State
 from mulligan.records.counts import COLUMNS, MOST_READ, Counts
 from mulligan.records.job import JobFilter
 from mulligan.store.reading import filter_conditions
 from mulligan.store.rows import Record
+from mulligan.store.scans import Scan, scans_of
 from mulligan.store.session import Session
-
-
-class Scan(NamedTuple):
-    """Rows of one index, in its order. If they are all in one state, `state` names it."""
-
-    where: str
-    order: str
-    state: State | None = None
 
 
 class CountOperations:
@@ -43,7 +35,7 @@ class CountOperations:
     def count_state(self, session: Session, state: State, most: int) -> int:
         """Count all jobs of a state, up to `most`."""
         number = 0
-        for scan in _scans_of(state, ""):
+        for scan in scans_of(state):
             text = session.sql.filtered(
                 "count_scan", ["true"], number="0", scan=scan.where, order=scan.order, **_labels("state", scan)
             )
@@ -79,27 +71,7 @@ def _scans(wanted: JobFilter, by: str, owner: str | None, states: Sequence[State
     if by == "batch":
         return [Scan("batch IS NOT NULL", "batch DESC, id DESC")]
     since = " AND {{over_at}} >= :finished_since" if wanted.finished_since is not None else ""
-    return [scan for state in states for scan in _scans_of(state, since)] or [Scan("false", "id")]
-
-
-def _scans_of(state: State, since: str) -> list[Scan]:
-    """The indexes that hold all jobs of a state."""
-    match state:
-        case State.WAITING:
-            return [
-                Scan("state = 'waiting' AND gate IS NULL", "due_at", state),
-                Scan("state = 'waiting' AND gate IS NOT NULL", "gate, priority, rank", state),
-            ]
-        case State.QUEUED:
-            return [Scan("state = 'queued'", "queue, kind, service, priority, rank, id", state)]
-        case State.RUNNING:
-            return [Scan("state = 'running'", "leased_by, claim", state)]
-        case State.FAILED if not since:
-            return [Scan("state = 'failed'", "id DESC", state)]
-        case _:
-            # The condition of the index is repeated literally, so that SQLite recognises it.
-            over = "state IN ('succeeded', 'failed', 'cancelled')"
-            return [Scan(f"state = '{state}' AND {over}{since}", "{{over_at}} DESC" if since else "state", state)]
+    return [scan for state in states for scan in scans_of(state, since)] or [Scan("false", "id")]
 
 
 def _labels(by: str, scan: Scan) -> dict[str, str]:

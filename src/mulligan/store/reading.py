@@ -10,8 +10,12 @@ from mulligan.lifecycle import State
 from mulligan.records.job import Job, JobFilter, Lease, Page
 from mulligan.store.messages import NEWEST_IDS, Lane, QueueLoad, WorkerRecord
 from mulligan.store.rows import Record, decode_strings, from_time, load_records, to_job, to_json, to_record, to_time
+from mulligan.store.scans import scans_of
 from mulligan.store.session import Session
 
+# So many ids are looked up faster than jobs are read.
+FEW = 2_000
+OF_IDS = "id = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)))"
 TABLES = {"job": "mulligan_jobs", "batch": "mulligan_batches", "redrive": "mulligan_operations"}
 
 
@@ -36,6 +40,8 @@ class ReadOperations:
 
     def jobs(self, session: Session, wanted: JobFilter, owner: str | None, limit: int, cursor: str | None) -> Page[Any]:
         conditions, values = filter_conditions(wanted, owner, cursor)
+        if (few := find_few(session, wanted)) is not None:
+            conditions, values = [*conditions, OF_IDS], {**values, "ids": to_json(few)}
         rows = session.filtered("jobs", conditions, {**values, "limit": limit + 1})
         return to_page(rows, limit)
 
@@ -88,6 +94,19 @@ class ReadOperations:
         return [to_worker(row) for row in session.rows("workers")]
 
 
+def find_few(session: Session, wanted: JobFilter) -> list[str] | None:
+    """Return the ids of all jobs in the wanted states if they are few; None if they are many, or need not be known.
+
+    Otherwise the newest running jobs would be looked for among all jobs. Failed jobs have an index by their ids.
+    """
+    if wanted.ids is not None or wanted.state is None or State.FAILED in wanted.states:
+        return None
+    scans = [scan for state in wanted.states for scan in scans_of(state)]
+    texts = [session.sql.filtered("few_ids", [], number=str(each), scan=scan.where) for each, scan in enumerate(scans)]
+    rows = session.execute(" UNION ALL ".join(texts), {"now": session.now, "few": FEW + 1})
+    return [row["id"] for row in rows] if len(rows) <= FEW else None
+
+
 def lane_values(job: Job[Any]) -> dict[str, Any]:
     """The position of a job in its lane."""
     return {
@@ -123,7 +142,7 @@ def filter_conditions(wanted: JobFilter, owner: str | None, cursor: str | None) 
     }
     texts = {
         "cursor": "id < :cursor",
-        "ids": "id = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)))",
+        "ids": OF_IDS,
         "owner": "owner = :owner AND owner <> ''" if values["owner"] else "owner = :owner",
         "kind": "kind = :kind",
         "queue": "queue = :queue",

@@ -32,7 +32,7 @@ class OpenLanes:
         self, claim: Claim, heads: Sequence[LaneHead], restricted: frozenset[str], grants: Sequence[Grant]
     ) -> None:
         self.heads = heads
-        self.statement = _fill_in("claim_lane", owners=_owners(claim))
+        self.statement = _fill_in(SQL["claim_lane"], owners=_owners(claim))
         self.grants = [grant.values for grant in grants]
         self._left = dict.fromkeys(restricted, 0)
         self._only: dict[str, str | None] = {}
@@ -53,7 +53,7 @@ class OpenLanes:
 @cache
 def _fill_in(statement: str, **words: str) -> str:
     """The same text each time, so that SQLite's driver finds the prepared statement at once."""
-    return SQL[statement].format(**words)
+    return statement.format(**words)
 
 
 def _owners(claim: Claim) -> str:
@@ -177,7 +177,7 @@ class SqliteClaim:
             "running": step.target,
             "version": claim.version,
         }
-        cursor = session.past_damage(_fill_in("claim", columns="*" if claim.whole else CLAIMED), values)
+        cursor = session.past_damage(_fill_in(SQL["claim"], columns="*" if claim.whole else CLAIMED), values)
         rows = cursor.fetchall()
         data = {trigger: start_data(claim, trigger) for trigger in ("automatic", "manual")}
         session.db.execute(SQL["claim_events"], {**values, **data, "event": step.event, "now": session.now})

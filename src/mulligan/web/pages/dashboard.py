@@ -27,6 +27,7 @@ from mulligan.web.stream.response import EventStream
 from mulligan.web.stream.wanted import Wanted
 
 YEAR = 365 * 86_400
+HIGHEST = 2**63 - 1
 
 
 class Dashboard:
@@ -57,14 +58,15 @@ class Dashboard:
         return [Route(path, PageMethods(endpoints), methods=list(endpoints)) for path, endpoints in ordered]
 
     async def follow(self, request: Request) -> Response:
-        """Say when something changed that the person may see; with `job` or `batch`, only about these."""
+        """Say when something changed after the position `after` that the person may see; with `job` or `batch`, only
+        about these."""
         try:
             visitor = await self.sessions.identify(request)
         except Problem as problem:
             return respond(problem)
         caller = visitor.caller
-        job, batch = (request.query_params.get(name) for name in ("job", "batch"))
-        ticks = Ticks(self._hub, Wanted(owner=caller.owner, job=job, batch=batch))
+        job, batch, after = (request.query_params.get(name) for name in ("job", "batch", "after"))
+        ticks = Ticks(self._hub, Wanted(owner=caller.owner, job=job, batch=batch), after=_position(after))
         ticks.is_allowed = lambda: self._is_allowed(request, visitor)
         counted_as = f"key {caller.key}" if caller.is_admin else f"owner {caller.owner}"
         return EventStream(self._hub, ticks, counted_as)
@@ -105,3 +107,8 @@ class PageMethods:
         endpoint = self.endpoints["GET" if scope["method"] == "HEAD" else scope["method"]]
         response = await endpoint.handle(Request(scope, receive))
         await response(scope, receive, send)
+
+
+def _position(text: str | None) -> int:
+    """The end of the log for what is no position: then only what comes is told."""
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 20 else HIGHEST

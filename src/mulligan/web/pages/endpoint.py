@@ -60,12 +60,21 @@ class PageEndpoint:
             return await asyncio.to_thread(self._render, request, visitor, arguments)
 
     def _render(self, request: Request, visitor: Visitor, arguments: dict[str, Any]) -> Response:
+        # Before anything is read: what is written from now on makes the page out of date.
+        console = Console(self.app, visitor.caller)
+        position = console.last_position()
         found = self._call(request, visitor, None, arguments)
         if isinstance(found, Response):
             return found
         answer = take_answer(request, visitor)
         response = self.renderer.page(
-            request, found.template, found.values, status=found.status, visitor=visitor, answer=answer
+            request,
+            found.template,
+            found.values,
+            status=found.status,
+            visitor=visitor,
+            answer=answer,
+            position=position,
         )
         if answer is not None:
             response.delete_cookie(answer_cookie(request), path="/")

@@ -18,9 +18,9 @@ SHORTEST_PAUSE = 1.0
 class Ticks(Stream):
     """Keeps no events, so it never falls behind."""
 
-    def __init__(self, hub: Hub, wanted: Wanted) -> None:
+    def __init__(self, hub: Hub, wanted: Wanted, *, after: int) -> None:
         super().__init__(hub, wanted, _read_nothing, after=None, is_for_owner=True)
-        self._is_changed = False
+        self._after = after
         self._changed = asyncio.Event()
 
     def offer(self, events: list[Written], reached: int) -> None:  # noqa: ARG002
@@ -40,6 +40,9 @@ class Ticks(Stream):
     async def start(self) -> None:
         await self._hub.is_ready.wait()
         self.is_live = True
+        # Something was written after the page was read. Whether it concerns the page, the page finds out.
+        if self._hub.position > self._after:
+            self._changed.set()
 
     async def messages(self) -> AsyncGenerator[bytes, None]:
         yield RECONNECT

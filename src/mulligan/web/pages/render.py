@@ -64,8 +64,10 @@ class Renderer:
         visitor: Visitor | None = None,
         answer: Answer | None = None,
         headers: Mapping[str, str] | None = None,
+        position: int = 0,
     ) -> Response:
-        around = self._around(request, visitor, answer)
+        """`position` is the end of the log before the values were read."""
+        around = {**self._around(request, visitor, answer), "position": position}
         text = self._environment.get_template(template).render({**around, **values})
         return Response(text, status_code=status, media_type="text/html", headers={**HEADERS, **(headers or {})})
 
