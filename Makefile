@@ -17,7 +17,7 @@ CHECK_PYTHON := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 
 # Where it is set, each of a thousand programs that are started compiles everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test bench bench-report soak check unit docs pythons simulate found servers pictures clean
+.PHONY: demo test bench bench-report soak check unit docs pythons simulate found servers pictures clean pdfxml runs watermark screenshots-api
 
 # Where nothing is installed yet, the demo gets a small environment of its own.
 DEMO := $(if $(wildcard $(READY)),$(VENV),.venv-demo)
@@ -29,6 +29,13 @@ demo: $(DEMO)/.ready
 	$(PYTHON) -m venv .venv-demo
 	.venv-demo/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[web]'
 	@touch $@
+
+# The four applications, each with its pages and a worker: DATABASE_URL=postgresql://…, ARGS="--port 8080".
+pdfxml runs watermark: $(READY) servers
+	@$(BIN)/python -m apps.$@ $(ARGS)
+
+screenshots-api: $(READY) servers
+	@$(BIN)/python -m apps.screenshots $(ARGS)
 
 test: check servers unit
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes sure that PostgreSQL, pgbouncer, nginx, promtool and Chromium are there for the tests. The tests start their own, on free ports.
+# Makes sure that the programs that the tests run against are there. The tests start their own servers, on free ports.
 set -eu
 
 missing=""
@@ -8,6 +8,9 @@ command -v pgbouncer >/dev/null 2>&1 || [ -x /usr/sbin/pgbouncer ] || missing="$
 command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing="$missing nginx-light"
 command -v promtool >/dev/null 2>&1 || missing="$missing prometheus"
 command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || missing="$missing chromium"
+command -v ffmpeg >/dev/null 2>&1 || missing="$missing ffmpeg"
+command -v pdftohtml >/dev/null 2>&1 || missing="$missing poppler-utils"
+[ -e /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf ] || missing="$missing fonts-dejavu-core"
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then

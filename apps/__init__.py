@@ -1,0 +1,1 @@
+"""Four applications on mulligan, each complete: see README.md."""

@@ -1,0 +1,1 @@
+"""Convert PDF files to XML through a gateway that may fail."""

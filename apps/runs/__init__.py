@@ -1,0 +1,1 @@
+"""Verify the runs of a leaderboard by replaying them."""

@@ -1,0 +1,1 @@
+"""Take screenshots of web pages for owners who pay with credits."""

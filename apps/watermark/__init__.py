@@ -1,0 +1,1 @@
+"""Watermark a video for each recipient of a campaign, and find out who leaked a copy."""
