@@ -146,7 +146,6 @@ def test_yaml_is_parsed_in_one_place_and_makes_no_objects() -> None:
 SQL = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|WHERE|AND|LISTEN|PRAGMA|VALUES|EXISTS|IN \()|(=|>|<|<=|>=) ?(:|'|\{)")
 # Statements that are composed, by file, and why nothing of a request is in them.
 COMPOSED = {
-    "store/counts.py": "states of the lifecycle, and conditions of ours",
     "store/deliveries.py": "names of columns that the operation has as parameters",
     "store/events.py": "names of columns that filters have",
     "store/forget.py": "keys of tables of ours",
@@ -155,6 +154,7 @@ COMPOSED = {
     "store/postgres/notify.py": "the channel of ours",
     "store/postgres/session.py": "settings of ours",
     "store/reading.py": "states of the lifecycle",
+    "store/scans.py": "states of the lifecycle, and conditions of ours",
     "store/statistics.py": "names of columns in a list of ours",
     "store/sqlite/database.py": "numbers of ours; `synchronous`, one of two words of the URL",
     "store/sqlite/session.py": "a statement of ours",

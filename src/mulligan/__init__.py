@@ -58,6 +58,7 @@ from mulligan.policies.alert import Alert
 from mulligan.policies.owner import Owner
 from mulligan.policies.queue import Queue
 from mulligan.records.batch import BatchState
+from mulligan.records.event import Event
 from mulligan.records.job import Job, JobFilter
 from mulligan.service.config import Service
 
@@ -79,6 +80,7 @@ __all__ = [
     "Conflict",
     "Decorrelated",
     "ErrorCode",
+    "Event",
     "EventsMissed",
     "Exponential",
     "Failure",

@@ -1812,6 +1812,8 @@ class App:
         with_worker=FLAG,
         concurrency=CONCURRENCY,
         announce=BY_THE_CALL,
+        application=BY_THE_CALL,
+        mounted_at=ROOT_PATH,
     )
     def serve(
         self,
@@ -1822,6 +1824,8 @@ class App:
         with_worker: bool = False,
         concurrency: int | None = None,
         announce: Callable[[str, str | None], object] = print,
+        application: Any = None,
+        mounted_at: str = "",
     ) -> None:
         """Serve the HTTP API until SIGTERM or Ctrl-C; with `with_worker=True`, run a worker in the same process.
 
@@ -1829,8 +1833,9 @@ class App:
 
         `root_path` is the path below which a proxy offers the API, such as `/ops`; the proxy strips it. `announce` is
         called once the address can be used: with the address, and with the link that makes a first administrator's
-        key, or None if there are keys. Call it in the main thread. Raises ConfigurationError if the
-        address cannot be used, or for an address beyond this machine without credentials.
+        key, or None if there are keys. `application` is another ASGI application that is served instead; if it mounts
+        `app.asgi()`, `mounted_at` is where. Call it in the main thread. Raises ConfigurationError if the address cannot
+        be used, or for an address beyond this machine without credentials.
         """
         with _extra_needed():
             from mulligan.web.serving import serve
@@ -1842,6 +1847,8 @@ class App:
             with_worker=with_worker,
             concurrency=concurrency,
             announce=announce,
+            application=application,
+            mounted_at=mounted_at,
         )
 
     @check(retries=FLAG, timeout=BY_THE_CALL, concurrency=CONCURRENCY)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import httpx
 import pytest
-from playwright.sync_api import BrowserContext
+from playwright.sync_api import BrowserContext, expect
 from site_server import Site, hidden_fields, serve
 from starlette.testclient import TestClient
 
@@ -139,8 +139,8 @@ def test_signing_in_works_in_a_browser(site: Site, context: BrowserContext) -> N
     page.goto(f"{site.base}/help")
     page.fill("input[name=key]", site.admin.token)
     page.click("button")
-    assert page.url == f"{site.base}/help"
+    expect(page).to_have_url(f"{site.base}/help")
     page.click("text=Dark")
-    assert page.evaluate("document.documentElement.className") == "dark"
+    expect(page.locator("html")).to_have_class("dark")
     page.click("text=Sign out")
-    assert page.url == f"{site.base}/sign-in"
+    expect(page).to_have_url(f"{site.base}/sign-in")

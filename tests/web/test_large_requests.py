@@ -5,7 +5,7 @@ import tracemalloc
 from collections.abc import Awaitable, Callable
 
 from test_hostile_requests import post
-from world import World
+from world import API, World
 
 from live import SOON
 from mulligan.web.large import MOST_BYTES, LargeRequests
@@ -109,3 +109,10 @@ def test_many_large_bodies_at_once_take_little_more_memory_than_one(sqlite_world
         return peak
 
     assert asyncio.run(send(5)) < 2 * asyncio.run(send(1))
+
+
+def test_an_application_that_is_started_again_takes_large_bodies(sqlite_world: World) -> None:
+    for _ in range(2):
+        with sqlite_world.client("acme") as client:
+            answer = client.post(f"{API}/jobs", content=BRACKETS, headers={"Content-Type": "application/json"})
+            assert answer.status_code == 400

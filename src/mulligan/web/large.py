@@ -17,9 +17,16 @@ class LargeRequests:
     """Of one event loop."""
 
     def __init__(self) -> None:
-        self.thread = ThreadPoolExecutor(1, "mulligan-large")
+        self._thread: ThreadPoolExecutor | None = None
         self._bytes = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @property
+    def thread(self) -> ThreadPoolExecutor:
+        """Made when it is needed: an application may be started again after it was closed."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "mulligan-large")
+        return self._thread
 
     @asynccontextmanager
     async def admit(self, size: int) -> AsyncIterator[None]:
@@ -45,4 +52,6 @@ class LargeRequests:
                 turn.set_result(None)
 
     def close(self) -> None:
-        self.thread.shutdown(wait=False)
+        if self._thread is not None:
+            self._thread.shutdown(wait=False)
+            self._thread = None

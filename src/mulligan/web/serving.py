@@ -49,15 +49,17 @@ def serve(
     with_worker: bool,
     concurrency: int | None,
     announce: Announce,
+    application: Any = None,
+    mounted_at: str = "",
 ) -> None:
     """Serve until SIGTERM or Ctrl-C. `announce` is called once connections are accepted, with the address and the link
-    for a first administrator, if one is needed."""
+    for a first administrator, if one is needed. `application` is served instead of the API; it may mount that."""
     may_listen(app, host)
     with _listen(host, port) as listener:
-        config = _configure(app, root_path=root_path)
+        config = _configure(app, application, root_path=root_path)
         server = Server(config)
         address = _address(host, listener)
-        announce(address, first_link(app, address))
+        announce(address, first_link(app, address + mounted_at))
         with collect_less(), asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
             runner.run(_run(server, app, listener, with_worker=with_worker, concurrency=concurrency))
 
@@ -78,9 +80,11 @@ def serve_beside(app: App, *, pages: Sequence[Pages] = ()) -> Iterator[str]:
             thread.join()
 
 
-def _configure(app: App, *, root_path: str = "", pages: Sequence[Pages] = ()) -> uvicorn.Config:
+def _configure(
+    app: App, application: Any = None, *, root_path: str = "", pages: Sequence[Pages] = ()
+) -> uvicorn.Config:
     return uvicorn.Config(
-        asgi(app, pages=pages),
+        application or asgi(app, pages=pages),
         http=BoundedProtocol,
         ws="none",
         log_config=None,

@@ -100,6 +100,7 @@ document.addEventListener("reset", () => setTimeout(showSelection));
 
 const GO = { f: "/", j: "/jobs", b: "/batches", s: "/services", r: "/retries", w: "/workers" };
 const root = () => document.querySelector("a.brand").getAttribute("href").replace(/\/$/, "");
+const follow = (path) => document.querySelector(`a[href="${root()}${path}"]:not(.brand)`)?.click();
 let isGoing = false;
 
 const rows = () => [...document.querySelectorAll("#content [data-row]")];
@@ -131,7 +132,7 @@ const KEYS = {
   i: () => use("[data-key=i]"),
   e: () => use("[data-key=e]"),
   "/": () => document.getElementById("find")?.focus(),
-  "?": () => { location.href = `${root()}/help`; },
+  "?": () => follow("/help"),
   "]": () => use("a[rel=next]"),
   "[": () => history.back(),
   g: () => { isGoing = true; setTimeout(() => { isGoing = false; }, 1000); },
@@ -144,7 +145,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping()) return;
-  if (isGoing && event.key in GO) { isGoing = false; location.href = root() + GO[event.key]; return; }
+  if (isGoing && event.key in GO) { isGoing = false; follow(GO[event.key]); return; }
   const act = KEYS[event.key];
   if (!act || (event.key === "Enter" && document.activeElement?.matches("a, button, summary"))) return;
   event.preventDefault();

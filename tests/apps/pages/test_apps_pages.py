@@ -1,0 +1,241 @@
+"""What all applications share, on an application of ten lines."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from apps.pages.accounts import Accounts, require_account
+from apps.pages.admin import require_admin
+from apps.pages.database import Database
+from apps.pages.flash import flash
+from apps.pages.forms import TooLarge, plain_name, read_form, read_upload
+from apps.pages.live import stream
+from apps.pages.problems import Problem
+from apps.pages.render import page
+from apps.pages.session import session_id
+from apps.pages.site import Site
+from site_server import serve
+from sqlalchemy import Column, Table, Text, func, select
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from mulligan import App
+
+PASSWORD = "correct horse battery"
+LIMIT = 100_000
+
+
+@dataclass
+class Tried:
+    app: App
+    database: Database
+    notes: Table
+    base: str
+
+    def client(self, *, follow_redirects: bool = True) -> httpx.Client:
+        return httpx.Client(base_url=self.base, follow_redirects=follow_redirects, headers={"accept": "text/html"})
+
+    def count(self) -> int:
+        with self.database.read() as connection:
+            return connection.scalar(select(func.count()).select_from(self.notes)) or 0
+
+
+def build(url: str, folder: Path) -> tuple[Site, Table, Any]:
+    app, database = App(url), Database(url)
+    accounts = Accounts(database)
+    notes = Table("notes", database.metadata, Column("text", Text, primary_key=True))
+
+    @app.task
+    def keep(text: str) -> str:
+        return text
+
+    def first(request: Request) -> Response:
+        session_id(request)
+        return page(request, "first.html")
+
+    async def add(request: Request) -> Response:
+        form = await read_form(request)
+        flash(request, f"Added {form['text']}.")
+        with database.transaction() as connection:
+            connection.execute(notes.insert().values(text=form["text"]))
+            keep.options(owner=session_id(request), connection=connection).enqueue(form["text"])
+            if form["text"] == "refused":
+                raise Problem(409, "REFUSED", "Not this one.")
+        return RedirectResponse("/", 303)
+
+    async def upload(request: Request) -> Response:
+        try:
+            got = await read_upload(request, folder, limit=LIMIT, needs_token=False)
+        except TooLarge as error:
+            raise Problem(413, "TOO_LARGE", f"At most {error.limit} bytes.") from None
+        return JSONResponse({"name": got.name, "size": got.size, "sha256": got.sha256, "fields": got.fields})
+
+    def events(request: Request) -> Response:
+        return stream(request, lambda event: (event.type, {"job": event.job}), owner=session_id(request), after=0)
+
+    def mine(request: Request) -> Response:
+        return PlainTextResponse(require_account(request).name)
+
+    def admin(request: Request) -> Response:
+        return PlainTextResponse(require_admin(request))
+
+    def broken(request: Request) -> Response:
+        raise RuntimeError("a secret")
+
+    (folder / "templates").mkdir(exist_ok=True)
+    (folder / "templates" / "first.html").write_text(
+        '{% extends "base.html" %}'
+        '{% block content %}<form method="post" action="/add">{{ csrf() }}</form>{% endblock %}'
+    )
+    routes = [
+        Route("/", first),
+        Route("/add", add, methods=["POST"]),
+        Route("/api/upload", upload, methods=["POST"]),
+        Route("/api/events", events),
+        Route("/mine", mine),
+        Route("/admin", admin),
+        Route("/broken", broken),
+    ]
+    site = Site(
+        app,
+        name="Notes",
+        folder=folder,
+        routes=routes,
+        database=database,
+        menu=[("Notes", "/")],
+        accounts=accounts,
+        owner=session_id,
+    )
+    return site, notes, keep
+
+
+@pytest.fixture
+def tried(store_url: str, tmp_path: Path) -> Iterator[Tried]:
+    site, notes, _ = build(store_url, tmp_path)
+    with serve(site.app, site.asgi()) as served:
+        yield Tried(site.app, site.database, notes, served.base)
+    site.app.close()
+
+
+def token(client: httpx.Client, path: str = "/") -> str:
+    found = re.search(r'name="csrf" value="([^"]+)"', client.get(path).text)
+    assert found is not None
+    return found[1]
+
+
+def test_a_row_and_its_job_are_stored_together_or_not_at_all(tried: Tried) -> None:
+    with tried.client() as client:
+        answer = client.post("/add", data={"csrf": token(client), "text": "one"})
+        assert "Added one." in answer.text and "Added one." not in client.get("/").text
+        refused = client.post("/add", data={"csrf": token(client), "text": "refused"})
+    assert refused.status_code == 409 and "Not this one." in refused.text
+    assert tried.count() == 1 and [job.kind for job in tried.app.jobs().jobs] == ["keep"]
+
+
+def test_a_form_of_another_site_changes_nothing(tried: Tried) -> None:
+    with tried.client() as client:
+        good = token(client)
+        sent = {"csrf": good, "text": "x"}
+        answers = [
+            client.post("/add", data={"text": "x"}),
+            client.post("/add", data={**sent, "csrf": "wrong"}),
+            client.post("/add", data=sent, headers={"Origin": "https://evil.example"}),
+            client.post("/add", data=sent, headers={"Sec-Fetch-Site": "cross-site"}),
+        ]
+    assert [answer.status_code for answer in answers] == [403] * 4 and tried.count() == 0
+
+
+def test_a_file_is_stored_as_it_comes_and_never_beyond_its_limit(tried: Tried, tmp_path: Path) -> None:
+    with tried.client() as client:
+        name = "../../etc/pass\r\nwd.pdf"
+        good = client.post("/api/upload", files={"file": (name, b"x" * LIMIT)}, data={"mapping": "invoice"})
+        large = client.post("/api/upload", files={"file": ("a.pdf", b"x" * (LIMIT + 1))})
+        missing = client.post("/api/upload", files={"other": ("a.pdf", b"x")})
+        plain = client.post("/api/upload", content=b"x", headers={"Content-Type": "multipart/form-data"})
+        cut = client.post(
+            "/api/upload", content=b"--b\r\nx", headers={"Content-Type": "multipart/form-data; boundary=b"}
+        )
+    assert good.json()["size"] == LIMIT and good.json()["fields"] == {"mapping": "invoice"}
+    assert "/" not in good.json()["name"] and good.json()["name"].isprintable()
+    assert (large.status_code, large.json()["code"]) == (413, "TOO_LARGE")
+    assert [missing.status_code, plain.status_code, cut.status_code] == [400, 400, 400]
+    assert len(list(tmp_path.glob("upload-*"))) == 1, "what was refused is deleted"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("a.pdf", "a.pdf"), ("C:\\a\\b.pdf", "b.pdf"), ("../..", ".."), ("", "file"), ("a\x00b", "a_b"), ("/", "file")],
+)
+def test_a_name_is_for_people_only(given: str, kept: str) -> None:
+    assert plain_name(given) == kept
+
+
+def test_people_sign_up_in_and_out(tried: Tried) -> None:
+    with tried.client() as client:
+        assert client.get("/mine").url.path == "/sign-in"
+        form = {"csrf": token(client, "/sign-up"), "name": "Ann", "email": "Ann@Example.org", "password": PASSWORD}
+        assert "ten characters" in client.get("/sign-up").text
+        short = client.post("/sign-up", data={**form, "password": "short"})
+        assert short.status_code == 400 and "10 to 200 characters" in short.text
+        assert "Signed in as Ann." in client.post("/sign-up", data={**form, "next": "//evil.example"}).text
+        assert client.get("/mine").text == "Ann"
+        assert client.post("/sign-out", data={"csrf": token(client)}).url.path == "/sign-in"
+        assert client.get("/mine").url.path == "/sign-in"
+        again = {"csrf": token(client, "/sign-in"), "email": "ann@example.org", "password": "wrong wrong"}
+        assert client.post("/sign-in", data=again).status_code == 401
+        assert client.post("/sign-in", data={**again, "password": PASSWORD, "next": "/mine"}).text == "Ann"
+        twice = client.post("/sign-up", data={**form, "csrf": token(client, "/sign-up")})
+        assert "already" in twice.text
+    with tried.database.read() as connection:
+        (stored,) = connection.execute(select(tried.database.metadata.tables["accounts"])).all()
+    assert PASSWORD not in stored.password and stored.created_at.tzinfo is not None
+
+
+def test_tries_to_sign_in_are_limited(tried: Tried) -> None:
+    with tried.client() as client:
+        sent = {"csrf": token(client, "/sign-in"), "email": "a@b.c", "password": "x"}
+        statuses = [client.post("/sign-in", data=sent).status_code for _ in range(11)]
+    assert statuses == [401] * 10 + [429]
+
+
+def test_an_administrator_signs_in_with_a_key_until_it_is_revoked(tried: Tried) -> None:
+    key, owner = tried.app.create_key(owner=None, name="ops"), tried.app.create_key(owner="acme", name="acme")
+    with tried.client() as client:
+        assert client.get("/admin").url.path == "/admin/sign-in"
+        sent = {"csrf": token(client, "/admin/sign-in"), "next": "/admin"}
+        assert client.post("/admin/sign-in", data={**sent, "key": owner.token}).status_code == 401
+        assert client.post("/admin/sign-in", data={**sent, "key": key.token}).text == f"key {key.key.id}"
+        tried.app.revoke_key(key.key.id)
+        while client.get("/admin").url.path == "/admin":
+            pass
+        assert client.get("/admin").url.path == "/admin/sign-in"
+
+
+def test_a_stream_tells_a_session_of_its_own_jobs(tried: Tried) -> None:
+    with tried.client() as client, tried.client() as other:
+        for each, text in ((other, "theirs"), (client, "mine")):
+            each.post("/add", data={"csrf": token(each), "text": text})
+        (mine, _) = tried.app.jobs().jobs
+        with client.stream("GET", "/api/events", timeout=30) as events:
+            lines = (line for line in events.iter_lines() if line.startswith(("event:", "data:", "id:")))
+            assert next(lines) == "event: job.enqueued" and mine.id in next(lines)
+            position = next(lines).removeprefix("id: ")
+        client.post("/add", data={"csrf": token(client), "text": "more"})
+        with client.stream("GET", "/api/events", headers={"Last-Event-ID": position}, timeout=30) as events:
+            lines = (line for line in events.iter_lines() if line.startswith("data:"))
+            assert tried.app.jobs().jobs[0].id in next(lines)
+
+
+def test_every_answer_has_security_headers_and_no_details(tried: Tried) -> None:
+    with tried.client() as client:
+        for path, status in (("/", 200), ("/nothing", 404), ("/broken", 500), ("/add", 405), ("/ops/sign-in", 200)):
+            answer = client.get(path)
+            assert answer.status_code == status, path
+            assert "default-src 'none'" in answer.headers["content-security-policy"], path
+            assert "secret" not in answer.text and "Traceback" not in answer.text
+        assert client.get("/api/nothing").json()["code"] == "NOT_FOUND"
