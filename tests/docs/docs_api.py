@@ -397,6 +397,7 @@ def records() -> Iterator[str]:
         constructed(JobFilter),
         "What each field of a job means: [fields](fields.md).",
     )
+    yield _section(2, "Events", record(mulligan.Event), "Every type with its data: [events](events.md).")
     yield _section(2, "Batches", record(Batch), *_batch_verbs(), record(mulligan.BatchState))
     yield _section(2, "Services", prose(source.doc(Kinds.ServiceHandle)), *_handle_verbs())
     yield _section(2, "Other records", *(record(kind) for kind in sorted(reachable(), key=lambda kind: kind.__name__)))

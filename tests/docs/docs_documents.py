@@ -32,7 +32,7 @@ Golden = dict[str, Any]
 @cache
 def records() -> dict[str, type]:
     """Every record that a verb returns, and those in their fields, by name."""
-    found = {*docs_api.reachable(), mulligan.Job, mulligan.JobFilter, mulligan.Batch}
+    found = {*docs_api.reachable(), mulligan.Job, mulligan.JobFilter, mulligan.Batch, mulligan.Event}
     return {
         kind.__name__: kind
         for kind in sorted(found, key=lambda kind: kind.__name__)
