@@ -112,6 +112,8 @@ def a_service(**status: Any) -> ServiceStatus:
         (Phase.HEALTHY, a_service(state="open"), "The gateway is well again, and 4 jobs still wait."),
         (Phase.HEALTHY, a_service(state="half_open"), "A job probes the gateway, and 4 jobs wait for the outcome."),
         (Phase.HEALTHY, a_service(pace=4.8), "The gateway has recovered, and 4 jobs wait their turn."),
+        (Phase.HEALTHY, a_service(pace=4.8, ready=0), "The gateway has recovered, and 1 job waits its turn."),
+        (Phase.HEALTHY, a_service(pace=4.8, ready=0, parked=0), "The gateway has recovered, and no job waits."),
     ],
 )
 def test_the_page_opens_with_what_goes_on(phase: Phase, service: ServiceStatus, title: str) -> None:
@@ -122,6 +124,17 @@ def test_fewer_jobs_arrive_while_many_wait(app: App) -> None:
     producer = Producer(app, patience=5)
     producer.produce(4)
     assert 6 <= len(producer.accepted) < 16
+    # Also while it is worked off, and no longer than that.
+    for job in producer.accepted[4:]:
+        app.cancel(job)
+    before = len(producer.accepted)
+    producer.produce(6)
+    assert len(producer.accepted) - before < 8
+    for job in producer.accepted[:4] + producer.accepted[before:]:
+        app.cancel(job)
+    before = len(producer.accepted)
+    producer.produce(6.7)
+    assert len(producer.accepted) - before == 4
     eager = Producer(app)
     eager.produce(8)
     # The first ones are duplicates of those above.

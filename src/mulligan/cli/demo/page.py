@@ -75,7 +75,9 @@ def describe_demo(phase: Phase, service: ServiceStatus) -> tuple[str, str]:
         return gateway, "If half of the last calls fail, its breaker opens, and jobs are held instead of tried."
     if service.pace is not None:
         text = f"At most {service.pace:.0f} calls a second, and more with each second in which they succeed:"
-        return f"The gateway has recovered, and {held} wait their turn.", f"{text} the backlog does not break it again."
+        number = service.ready + service.parked
+        waiting = {0: "no job waits", 1: "1 job waits its turn"}.get(number, f"{held} wait their turn")
+        return f"The gateway has recovered, and {waiting}.", f"{text} the backlog does not break it again."
     return "The gateway is healthy. Break it.", "Within seconds its breaker opens, and its jobs are held."
 
 

@@ -15,11 +15,13 @@ FIRST_DAMAGED = 6
 PREVIEW_DEADLINE = "3s"
 # Of the jobs of impatient users, these are enqueued: a backlog is worked off while new jobs arrive.
 SENT_ANYWAY = 3
+# They are patient again when so few jobs are unfinished.
+FEW = 3
 
 
 class Producer:
     """`accepted` are the ids whose enqueue returned. The summary checks that none is lost. Above `patience` unfinished
-    jobs, fewer are enqueued."""
+    jobs, fewer are enqueued until the backlog is worked off."""
 
     def __init__(
         self, app: App = tasks.app, *, preview_deadline: str = PREVIEW_DEADLINE, patience: int | None = None
@@ -28,6 +30,7 @@ class Producer:
         self.accepted: list[str] = []
         self.duplicates = 0
         self._produced = 0
+        self._was_backlogged = False
 
     def produce(self, elapsed: float) -> None:
         """Enqueue the jobs that are due by now."""
@@ -44,7 +47,9 @@ class Producer:
         if self._patience is None:
             return False
         states = self._app.counts().groups
-        return sum(states.get(state, 0) for state in LIVE) > self._patience
+        unfinished = sum(states.get(state, 0) for state in LIVE)
+        self._was_backlogged = unfinished > (FEW if self._was_backlogged else self._patience)
+        return self._was_backlogged
 
     def _enqueue(self, number: int) -> None:
         # A refused job is not accepted, so it cannot be lost.
