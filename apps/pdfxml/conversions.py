@@ -144,4 +144,4 @@ def _event(event: Any) -> dict[str, Any]:
         "error_code": public_code(event.code) if event.code else None,
         **{name: None if value is None else round(value * 1000) for name, value in seconds.items()},
     }
-    return {"event": EVENTS[event.type], "at": event.at.isoformat(), "meta": meta}
+    return {"event": EVENTS[event.type], "at": event.at, "meta": meta}

@@ -17,4 +17,4 @@ def write_metrics(app: App) -> str:
             continue
         series, _, value = LABEL.sub(lambda found: f'error_code="{public_code(found[1])}"', line).rpartition(" ")
         lines[series] = (lines.get(series) or 0) + float(value)
-    return "".join(f"{line}\n" if value is None else f"{line} {value:g}\n" for line, value in lines.items())
+    return "".join(f"{line}\n" if value is None else f"{line} {value:.17g}\n" for line, value in lines.items())

@@ -1,7 +1,7 @@
 """Where files are kept: a small port, and the local disk behind it.
 
-A file is whole or absent: it is written beside its place, flushed to the disk and renamed. An object store fits the same
-port, because its uploads are atomic by themselves (docs/decisions/053-pdfxml.md).
+A file is whole or absent: it is written beside its place, flushed to the disk and renamed. An object store fits the
+same port, because its uploads are atomic by themselves (docs/decisions/053-pdfxml.md).
 """
 
 import contextlib

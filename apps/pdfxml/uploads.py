@@ -13,8 +13,9 @@ from apps.pdfxml.documents import Document
 from mulligan import FinalError, IntakePaused, Job, State, SubmitRateExceeded, TooManyJobs
 
 logger = logging.getLogger("pdfxml.uploads")
-# Readers accept some bytes before the header.
-HEADER, HEADER_WITHIN = b"%PDF-", 1024
+HEADER = b"%PDF-"
+# Some programs write these before the header. Anything else may be another format that contains a PDF file.
+BLANKS = b"\xef\xbb\xbf \t\r\n\x00"
 LONGEST_NAME, LONGEST_MAPPING = 200, 50
 NAMELESS = "document.pdf"
 REFUSALS = (TooManyJobs, IntakePaused, SubmitRateExceeded)
@@ -67,7 +68,7 @@ def refuse(converter: Converter, source: Source, code: str) -> Accepted:
 
 def is_pdf(path: Path) -> bool:
     with path.open("rb") as file:
-        return HEADER in file.read(HEADER_WITHIN)
+        return file.read(1024).lstrip(BLANKS).startswith(HEADER)
 
 
 def clean_name(name: str | None) -> str:

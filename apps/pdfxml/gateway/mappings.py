@@ -27,11 +27,11 @@ def map_layout(layout: "etree._Element") -> "etree._Element":
     root = etree.Element("layout", unit="pt")
     for number, page in enumerate(layout.iter(f"{XHTML}page"), start=1):
         size = {name: _number(page, name) for name in ("width", "height")}
-        target = etree.SubElement(root, "page", number=str(number), **size)
+        target = etree.SubElement(root, "page", {"number": str(number), **size})
         for block in page.iter(f"{XHTML}block"):
-            group = etree.SubElement(target, "block", **_box(block))
+            group = etree.SubElement(target, "block", _box(block))
             for line in block.iter(f"{XHTML}line"):
-                etree.SubElement(group, "line", **_box(line)).text = " ".join(_words(line))
+                etree.SubElement(group, "line", _box(line)).text = " ".join(_words(line))
     return root
 
 
@@ -65,7 +65,7 @@ class XmlMapping:
         """The document as XML that fits the schema. Raises ConverterFailed if it does not."""
         root = self.write(layout)
         if not self.schema.validate(root):
-            raise ConverterFailed(f"the output does not fit {self.name}.xsd: {self.schema.error_log.last_error}")
+            raise ConverterFailed(f"the output does not fit {self.name}.xsd: {self.schema.error_log}")
         return etree.tostring(root, encoding="UTF-8", xml_declaration=True, pretty_print=True)
 
 

@@ -41,7 +41,7 @@ async def convert(request: Request) -> Response:
 
 async def _receive(request: Request, path: Path) -> Path:
     size, start = 0, b""
-    with path.open("wb") as file:  # noqa: ASYNC230 - a temporary file of our own
+    with path.open("wb") as file:
         async for chunk in request.stream():
             size += len(chunk)
             if size > LARGEST:
