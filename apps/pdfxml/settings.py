@@ -44,7 +44,7 @@ class Settings:
 
     @property
     def policy(self) -> RetryPolicy:
-        """Waits of 5 s, 15 s and 45 s ± 20 %. With a base delay or a jitter given: base · 2ⁿ + a random part of jitter."""
+        """Waits of 5 s, 15 s and 45 s ± 20 %. With a base delay or a jitter given: base · 2ⁿ + random(0…jitter)."""
         backoff = Exponential("5s", factor=3, jitter=0.2)
         if self.base_delay is not None or self.jitter is not None:
             base = timedelta(seconds=5) if self.base_delay is None else self.base_delay

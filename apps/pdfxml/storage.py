@@ -16,6 +16,8 @@ from uuid import uuid4
 
 NAME = re.compile(r"[0-9a-f]{32}")
 PART = ".part"
+# Files that are being uploaded, as the form reader calls them.
+UPLOADING = "upload-"
 
 
 class Storage(Protocol):
@@ -94,7 +96,7 @@ class LocalStorage:
         for folder in (self.uploads, self.results):
             for path in list(folder.iterdir()):
                 if _is_old(path, moment):
-                    if path.name.endswith(PART):
+                    if path.name.endswith(PART) or path.name.startswith(UPLOADING):
                         # A writer that was killed left it behind.
                         path.unlink(missing_ok=True)
                     elif NAME.fullmatch(path.stem):

@@ -8,14 +8,14 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 HALF = b"<?xml version='1.0'?><document><page"
-KINDS = ("status", "hang", "drop", "garbage")
+KINDS = ("status", "hang", "wait", "drop", "garbage")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`kind` is what goes wrong: "status" answers `status`, "hang" answers nothing, "drop" closes the connection in the
-    middle of an answer, and "garbage" answers half of an XML file. `share` is the fraction of the calls that it meets,
-    `times` how many calls."""
+    """`kind` is what goes wrong: "status" answers `status`, "hang" answers nothing, "wait" converts only when the fault
+    is over, "drop" closes the connection in the middle of an answer, and "garbage" answers half of an XML file. `share`
+    is the fraction of the calls that it meets, `times` how many calls."""
 
     kind: str
     status: int = 503
@@ -61,6 +61,9 @@ class FaultInjection:
                 await _answer(send, 200, HALF, b"application/xml", [])
             case "drop":
                 await _answer(send, 200, HALF, b"application/xml", [], length=1_000)
+            case "wait":
+                await self._changed.wait()
+                await self._app(scope, receive, send)
             case "hang":
                 await self._hang(receive)
 

@@ -16,6 +16,8 @@ from apps.pdfxml.gateway.poppler import ConverterFailed, Unconvertible, read_lay
 
 logger = logging.getLogger("pdfxml.gateway")
 LARGEST = 50 * 2**20
+# Some programs write these before the header.
+BLANKS = b"\xef\xbb\xbf \t\r\n\x00"
 
 
 class Refused(Exception):
@@ -48,7 +50,7 @@ async def _receive(request: Request, path: Path) -> Path:
                 raise Refused(413, "The file is too large.")
             start = start if len(start) >= 1024 else start + chunk[:1024]
             file.write(chunk)
-    if b"%PDF-" not in start[:1024]:
+    if not start.lstrip(BLANKS).startswith(b"%PDF-"):
         raise Refused(415, "The body must be a PDF file.")
     return path
 
