@@ -179,7 +179,7 @@ class FailingStorage:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._storage, name)
 
-    def write_result(self, document: str, chunks: Iterator[bytes]) -> int:
+    def write_result(self, _document: str, chunks: Iterator[bytes]) -> int:
         for _ in chunks:
             pass
         raise OSError(self._error, "no")
@@ -212,7 +212,7 @@ def test_p2_a_full_disk_is_a_full_disk(tmp_path: Path, gateway: Gateway) -> None
     from apps.pdfxml.storage import LocalStorage
 
     class FullDisk(LocalStorage):
-        def write_result(self, document: str, chunks: Any) -> int:
+        def write_result(self, _document: str, chunks: Any) -> int:
             with Path("/dev/full").open("wb", buffering=0) as file:
                 return sum(file.write(chunk) for chunk in chunks)
 
