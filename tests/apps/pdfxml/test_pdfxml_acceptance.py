@@ -156,7 +156,7 @@ def test_p7_8_a_manual_retry_goes_back_to_the_queue_and_completes(world: World) 
 
 
 def test_p7_9_a_worker_that_dies_leaves_no_second_xml_and_another_takes_over(make_world: MakeWorld) -> None:
-    with make_world(gateway_timeout=timedelta(seconds=60)) as world:
+    with make_world(gateway_timeout=timedelta(seconds=60), lease=timedelta(seconds=1)) as world:
         person = world.person()
         world.gateway.fail("hang")
         settings = world.converter.settings

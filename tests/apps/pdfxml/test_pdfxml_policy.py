@@ -230,16 +230,16 @@ def test_p6_the_breaker_opens_at_half_of_the_calls(simulate: Any, gateway: Gatew
     with simulate(max_attempts=1) as simulation:
         for _ in range(10):
             simulation.submit()
-            simulation.box.run()
+        simulation.box.run()
         assert simulation.converter.app.service("gateway").status.state == "open"
 
 
 def test_p6_below_half_it_stays_closed(simulate: Any, gateway: Gateway) -> None:
     gateway.fail(status=503, share=0.4)
     with simulate(max_attempts=1) as simulation:
-        for _ in range(30):
+        for _ in range(20):
             simulation.submit()
-            simulation.box.run()
+        simulation.box.run()
         assert simulation.converter.app.service("gateway").status.state == "closed"
 
 
