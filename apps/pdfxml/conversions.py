@@ -45,6 +45,13 @@ class Conversion:
         return self.status == "failed" and self.has_source
 
     @property
+    def why_not(self) -> str | None:
+        """Why a failed conversion cannot be retried."""
+        if self.status != "failed" or self.has_source or self.job is None:
+            return None
+        return "The file was not kept." if self.job.was_rejected else "The file is gone: upload it again."
+
+    @property
     def can_download(self) -> bool:
         return self.status == "complete"
 

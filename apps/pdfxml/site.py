@@ -27,4 +27,6 @@ def build_site(converter: Converter) -> Site:
         database=converter.database,
         menu=[("Conversions", "/"), ("Administration", "/admin")],
         owner=session_id,
+        # People come back for what is still there.
+        idle=converter.settings.retention,
     )

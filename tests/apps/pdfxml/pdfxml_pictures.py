@@ -13,12 +13,13 @@ from pathlib import Path
 from apps.pdfxml.app import create
 from apps.pdfxml.settings import Settings
 from apps.pdfxml.site import build_site
-from live import eventually, working
 from pdfxml_files import ENCRYPTED, INVOICE, unique_pdf
 from pdfxml_world import Gateway, Person, World, started_gateway
 from pictures import SCHEMES, SIZES, open_browser
 from playwright.sync_api import Browser, Page
 from site_server import serve
+
+from live import eventually, working
 
 README = Path(__file__).parents[3] / "docs" / "pictures" / "pdfxml.png"
 
