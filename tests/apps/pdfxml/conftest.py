@@ -51,7 +51,8 @@ def make_world(store_url: str, tmp_path: Path, gateway: Gateway, monkeypatch: py
             "gateway_url": gateway.url,
             "uploads": tmp_path / "uploads",
             "results": tmp_path / "results",
-            "gateway_timeout": timedelta(milliseconds=300),
+            # A busy machine may take its time; tests of timeouts set a short one.
+            "gateway_timeout": timedelta(seconds=20),
         }
         converter = create(Settings(**given | settings))
         site = build_site(converter)

@@ -1,4 +1,4 @@
-"""Pictures of the converter's pages: `python tests/apps/pdfxml/pdfxml_pictures.py FOLDER`, with --readme that of its README.
+"""Pictures of the converter's pages: `pdfxml_pictures.py FOLDER`, and with --readme that of its README.
 
 The path of Python has `src`, `.`, `tests`, `tests/browser`, `tests/stores` and this folder.
 """

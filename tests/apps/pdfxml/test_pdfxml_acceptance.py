@@ -91,18 +91,18 @@ def test_p7_4_in_fail_fast_they_fail_at_once_and_a_manual_retry_succeeds(make_wo
         person.wait(job, "complete")
 
 
-def test_p7_5_a_timeout_is_retried_with_growing_delays_then_fails(world: World) -> None:
-    person = world.person()
-    world.gateway.fail("hang")
-    with world.working():
+def test_p7_5_a_timeout_is_retried_with_growing_delays_then_fails(make_world: MakeWorld) -> None:
+    with make_world(gateway_timeout=timedelta(milliseconds=200)) as world, world.working():
+        person = world.person()
+        world.gateway.fail("hang")
         job = person.uploaded()
         found = person.wait(job, "failed")
-    assert (found["error_code"], found["attempt_count"]) == ("GW_TIMEOUT", 3)
-    assert found["error_message"] == "Conversion is taking too long."
-    retries = [event["meta"] for event in person.events(job) if event["event"] == "retry"]
-    assert [meta["error_code"] for meta in retries] == ["GW_TIMEOUT", "GW_TIMEOUT"]
-    first, second = (meta["delay_ms"] for meta in retries)
-    assert 40 <= first <= 60 and 120 <= second <= 180
+        assert (found["error_code"], found["attempt_count"]) == ("GW_TIMEOUT", 3)
+        assert found["error_message"] == "Conversion is taking too long."
+        retries = [event["meta"] for event in person.events(job) if event["event"] == "retry"]
+        assert [meta["error_code"] for meta in retries] == ["GW_TIMEOUT", "GW_TIMEOUT"]
+        first, second = (meta["delay_ms"] for meta in retries)
+        assert 40 <= first <= 60 and 120 <= second <= 180
 
 
 def test_p7_6_a_result_that_cannot_be_written_is_tried_once_more(world: World) -> None:

@@ -49,7 +49,7 @@ def simulate(tmp_path: Path, gateway: Gateway) -> Callable[..., Any]:
             "gateway_url": gateway.url,
             "uploads": tmp_path / "in",
             "results": tmp_path / "out",
-            "gateway_timeout": 300 * MS,
+            "gateway_timeout": timedelta(seconds=20),
         }
         converter = create(Settings(**given | settings))
         with sandbox(converter.app) as box:
@@ -139,7 +139,7 @@ def test_p2_failures_of_the_gateway_are_retried(
     simulate: Any, gateway: Gateway, fault: dict[str, Any], code: str
 ) -> None:
     gateway.fail(**{"kind": "status"} | fault)
-    with simulate() as simulation:
+    with simulate(gateway_timeout=300 * MS if fault.get("kind") == "hang" else timedelta(seconds=20)) as simulation:
         job = simulation.submit()
         simulation.box.run()
         waiting = simulation.job(job)
