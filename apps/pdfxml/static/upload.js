@@ -4,10 +4,20 @@
 
   const drop = () => document.getElementById("drop");
 
-  const tell = (text) => {
+  let problem = "";
+
+  // The page reads itself again and knows nothing of this: it is shown anew each time.
+  const show = () => {
     const told = document.getElementById("told");
-    told.textContent = text;
-    told.hidden = text === "";
+    if (!told) return;
+    told.textContent = problem;
+    told.hidden = problem === "";
+    document.getElementById("hint").hidden = false;
+  };
+
+  const tell = (text) => {
+    problem = text;
+    show();
   };
 
   const send = async (file) => {
@@ -18,8 +28,7 @@
     try {
       const response = await fetch(form.dataset.api, { method: "POST", body });
       if (response.ok) return "";
-      const problem = await response.json();
-      return `${file.name}: ${problem.message}`;
+      return `${file.name}: ${(await response.json()).message}`;
     } catch {
       return `${file.name}: The upload was interrupted. Try it again.`;
     }
@@ -29,8 +38,8 @@
     tell("");
     const problems = [];
     for (const file of files) {
-      const problem = await send(file);
-      if (problem) problems.push(problem);
+      const found = await send(file);
+      if (found) problems.push(found);
       window.htmx.trigger("#content", "refresh");
     }
     tell(problems.slice(0, 3).join(" "));
@@ -57,8 +66,6 @@
     input.value = "";
     sendAll(files);
   });
-  document.addEventListener("DOMContentLoaded", () => {
-    const hint = document.getElementById("hint");
-    if (hint) hint.hidden = false;
-  });
+  document.addEventListener("DOMContentLoaded", show);
+  document.addEventListener("htmx:afterSwap", show);
 })();

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -86,15 +85,16 @@ def test_p5_a_person_uploads_watches_retries_and_downloads_without_a_reload(
 
 
 def test_p6_the_banner_comes_and_goes_and_held_rows_say_so(browser: Browser, make_world: MakeWorld) -> None:
+    """The gateway is really killed, and started again."""
     with make_world(circuit_window=4) as world, tab(browser, world) as person, world.working():
-        world.gateway.fail(status=503)
+        world.gateway.kill()
         for number in range(6):
             person.choose(unique_pdf(number), name=f"{number}.pdf")
         banner = person.page.locator(".banner")
         expect(banner).to_contain_text("Converter busy — jobs will resume automatically.", timeout=SOON)
         held = person.page.locator("#queue", has_text="Gateway busy, paused. Will retry automatically.")
         expect(held).to_be_visible(timeout=SOON)
-        world.gateway.heal()
+        world.gateway.start()
         expect(banner).to_be_hidden(timeout=SOON)
         expect(person.page.locator("tr[data-status=complete]")).to_have_count(6, timeout=SOON)
 
@@ -118,6 +118,7 @@ def test_p1_files_are_dropped_and_refusals_are_told(browser: Browser, world: Wor
     found.page.evaluate(DROP, ["notes.txt", "hello"])
     expect(found.page.locator("#told")).to_contain_text("notes.txt: Only PDF files are supported.")
     found.expect_row("notes.txt", "The file was not kept.")
+    expect(found.page.locator("#told")).to_contain_text("notes.txt: Only PDF files are supported.")
     found.page.evaluate(DROP, ["good.pdf", INVOICE.decode()])
     found.expect_row("good.pdf", "queued")
     world.app.pause(intake="convert")
@@ -202,24 +203,21 @@ def test_only_an_administrator_administers(world: World) -> None:
 
 
 @SQLITE
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_page_is_accessible_and_fits_a_phone(browser: Browser, make_world: MakeWorld, scheme: str) -> None:
-    with make_world(gateway_timeout=timedelta(seconds=30)) as world, world.working():
-        options = {"color_scheme": scheme, "viewport": PHONE}
-        with tab(browser, world, **options) as person:
-            page = person.page
-            assert find_violations(page) == []
-            person.choose(name="a-very-long-name-" * 10 + ".pdf")
-            person.expect_row("a-very-long-name", "complete")
-            person.choose(mapping="text", content=b"%PDF-1.4 nonsense", name="broken.pdf")
-            person.expect_row("broken.pdf", "failed")
-            world.app.service("gateway").open(reason="maintenance")
-            token = world.app.create_key(owner=None, name="on-call").token
-            page.goto(f"{world.base}/admin")
-            page.fill("input[name=key]", token)
-            page.click("button:has-text('Sign in')")
-            job = world.app.jobs().jobs[0].id
-            for path in ("/", f"/conversions/{job}", "/admin"):
-                person.open(path)
-                assert find_violations(page) == [], path
-                assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), path
+def test_every_page_is_accessible_and_fits_a_phone(browser: Browser, world: World) -> None:
+    with tab(browser, world, viewport=PHONE) as person, world.working():
+        page = person.page
+        assert find_violations(page) == []
+        person.choose(name="a-very-long-name-" * 10 + ".pdf")
+        person.expect_row("a-very-long-name", "complete")
+        person.choose(b"%PDF-1.4 nonsense", name="broken.pdf")
+        person.expect_row("broken.pdf", "failed")
+        world.app.service("gateway").open(reason="maintenance")
+        person.open("/admin")
+        page.fill("input[name=key]", world.app.create_key(owner=None, name="on-call").token)
+        page.click("button:has-text('Sign in')")
+        for path in ("/", f"/conversions/{world.app.jobs().jobs[0].id}", "/admin"):
+            person.open(path)
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+                assert find_violations(page) == [], (path, scheme)
+            assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), path

@@ -18,54 +18,56 @@ MakeWorld = Callable[..., Any]
 SQLITE = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 
 
+NO_PDF = {"empty.pdf": b"", "zip.pdf": ZIP, "page.pdf": b"<html>", "photo.pdf": b"\x89PNG"}
+
+
 @SQLITE
-@pytest.mark.parametrize("content", [b"", ZIP, b"<html>", b"\x89PNG"], ids=["empty", "zip", "html", "png"])
-def test_p1_what_is_no_pdf_is_a_400_with_a_failed_record(world: World, content: bytes) -> None:
+def test_p1_what_is_no_pdf_is_a_400_with_a_failed_record(world: World) -> None:
     person = world.person()
-    answer = person.upload(content, name="scan.pdf")
-    assert (answer.status_code, answer.json()["code"]) == (400, "NOT_PDF")
-    assert answer.headers["content-type"] == "application/problem+json"
-    [job] = person.jobs()
-    assert (job["status"], job["error_code"], job["file_name"]) == ("failed", "NOT_PDF", "scan.pdf")
-    assert job["id"] == answer.json()["job"]["id"]
-    assert [event["event"] for event in person.events(job["id"])] == ["failed"]
+    for name, content in NO_PDF.items():
+        answer = person.upload(content, name=name)
+        assert (answer.status_code, answer.json()["code"]) == (400, "NOT_PDF"), name
+        assert answer.headers["content-type"] == "application/problem+json"
+        job = person.jobs()[0]
+        assert (job["status"], job["error_code"], job["file_name"]) == ("failed", "NOT_PDF", name)
+        assert job["id"] == answer.json()["job"]["id"]
+        assert [event["event"] for event in person.events(job["id"])] == ["failed"]
+        assert person.retry(job["id"]).status_code == 410
+    assert len(person.jobs()) == len(NO_PDF)
     assert list(world.converter.settings.uploads.iterdir()) == []
-    assert person.retry(job["id"]).status_code == 410
 
 
 @SQLITE
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [(NO_PAGES, "has no pages"), (ENCRYPTED, "is encrypted"), (TRUNCATED, "is damaged")],
-    ids=["no pages", "encrypted", "truncated"],
-)
-def test_p1_a_pdf_that_cannot_be_converted_fails_once_with_the_reason(world: World, content: bytes, said: str) -> None:
+def test_p1_a_pdf_that_cannot_be_converted_fails_once_with_the_reason(world: World) -> None:
     person = world.person()
+    files = {"has no pages": NO_PAGES, "is encrypted": ENCRYPTED, "is damaged": TRUNCATED}
     with world.working():
-        found = person.wait(person.uploaded(content), "failed")
-    assert (found["error_code"], found["attempt_count"]) == ("GW_4XX", 1)
-    assert found["error_message"].endswith(f" The file {said}.")
+        jobs = {said: person.uploaded(content) for said, content in files.items()}
+        for said, job in jobs.items():
+            found = person.wait(job, "failed")
+            assert (found["error_code"], found["attempt_count"]) == ("GW_4XX", 1)
+            assert found["error_message"].endswith(f" The file {said}.")
+
+
+NAMES = {
+    "../../etc/passwd": "passwd",
+    "..\\..\\boot.pdf": "boot.pdf",
+    "a" * 500 + ".pdf": "a" * 200,
+    "<script>alert(1)</script>.pdf": "script>.pdf",
+    "Übung №5.pdf": "Übung №5.pdf",
+    "/": "file",
+    "tab\tbell\x07.pdf": "tab_bell_.pdf",
+}
 
 
 @SQLITE
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("../../etc/passwd", "passwd"),
-        ("..\\..\\boot.pdf", "boot.pdf"),
-        ("/", "document.pdf"),
-        ("", "document.pdf"),
-        ("a" * 500 + ".pdf", "a" * 200),
-        ("<script>alert(1)</script>.pdf", "script>.pdf"),
-        ("Übung №5.pdf", "Übung №5.pdf"),
-    ],
-)
-def test_p1_names_are_for_people_and_never_for_paths(world: World, name: str, shown: str) -> None:
-    person = world.person()
-    job = person.job(person.uploaded(name=name) if name else person.uploaded(name=" "))
-    assert job["file_name"] == shown or (not name.strip("/") and job["file_name"] in ("document.pdf", "file"))
-    folder = world.converter.settings.uploads
-    assert [path.name for path in folder.iterdir()] == [f"{world.document(job['id'])}.pdf"]
+def test_p1_names_are_for_people_and_never_for_paths(world: World) -> None:
+    person, folder = world.person(), world.converter.settings.uploads
+    for number, (name, shown) in enumerate(NAMES.items()):
+        job = person.job(person.uploaded(unique_pdf(number), name=name))
+        assert job["file_name"] == shown
+    ids = {world.document(job["id"]) for job in person.jobs()}
+    assert {path.name for path in folder.iterdir()} == {f"{document}.pdf" for document in ids}
     assert str(folder) not in person.client.get("/api/jobs").text
 
 
