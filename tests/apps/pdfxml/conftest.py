@@ -7,14 +7,18 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from apps.pdfxml.app import create
 from apps.pdfxml.settings import Settings
 from apps.pdfxml.site import build_site
 from pdfxml_world import Gateway, World, started_gateway
 from playwright.sync_api import Browser, sync_playwright
+from postgres_server import PostgresServer
 from site_server import serve
 from visit import ARGUMENTS
+
+from mulligan import App
 
 POLICIES = """
 kinds:
@@ -22,6 +26,26 @@ kinds:
 services:
   gateway: {cooldown: 300ms}
 """
+
+
+@pytest.fixture(scope="session")
+def template(server: PostgresServer) -> str:
+    """A database with the tables of the engine, to be copied: to migrate one takes longer than most tests."""
+    with App(server.fresh_database("pdfxml_template")) as app:
+        app.migrate()
+    return "pdfxml_template"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/app.db"
+    server: PostgresServer = request.getfixturevalue("server")
+    template: str = request.getfixturevalue("template")
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS pdfxml WITH (FORCE)")
+        connection.execute(f"CREATE DATABASE pdfxml TEMPLATE {template}".encode())
+    return server.url("pdfxml")
 
 
 @pytest.fixture(scope="session")

@@ -15,9 +15,9 @@ from pdfxml_files import INVOICE
 from postgres_server import free_port
 
 from live import eventually, working
+from mulligan import App, JobFailed
 
 MODULES = os.pathsep.join(place for place in sys.path if place)
-LIVE = ("queued", "processing")
 
 
 class Gateway:
@@ -61,8 +61,8 @@ class Gateway:
 class Person:
     """Somebody with a browser of their own: a session."""
 
-    def __init__(self, base: str) -> None:
-        self.client = httpx.Client(base_url=base, timeout=30)
+    def __init__(self, base: str, app: App) -> None:
+        self.client, self._app = httpx.Client(base_url=base, timeout=30), app
 
     def upload(self, content: bytes = INVOICE, name: str = "invoice.pdf", mapping: str = "text") -> httpx.Response:
         file = {"file": (name, content, "application/pdf")}
@@ -92,7 +92,9 @@ class Person:
         return self.client.post(f"/api/jobs/{job}/retry")
 
     def wait(self, job: str, status: str) -> dict[str, Any]:
-        eventually(lambda: self.job(job)["status"] not in LIVE or self.job(job)["status"] == status)
+        """Until the conversion is over."""
+        with contextlib.suppress(JobFailed):
+            self._app.wait(job, timeout="60s")
         found = self.job(job)
         assert found["status"] == status, found
         return found
@@ -104,7 +106,7 @@ class World:
         self._people: list[Person] = []
 
     def person(self) -> Person:
-        self._people.append(Person(self.base))
+        self._people.append(Person(self.base, self.app))
         return self._people[-1]
 
     def working(self, **options: Any) -> contextlib.AbstractContextManager[None]:

@@ -86,7 +86,7 @@ def test_p5_a_person_uploads_watches_retries_and_downloads_without_a_reload(
 
 def test_p6_the_banner_comes_and_goes_and_held_rows_say_so(browser: Browser, make_world: MakeWorld) -> None:
     """The gateway is really killed, and started again."""
-    with make_world(circuit_window=4) as world, tab(browser, world) as person, world.working():
+    with make_world(circuit_window=4, max_attempts=20) as world, tab(browser, world) as person, world.working():
         world.gateway.kill()
         for number in range(6):
             person.choose(unique_pdf(number), name=f"{number}.pdf")

@@ -56,7 +56,6 @@ NAMES = {
     "<script>alert(1)</script>.pdf": "script>.pdf",
     "Übung №5.pdf": "Übung №5.pdf",
     "/": "file",
-    "tab\tbell\x07.pdf": "tab_bell_.pdf",
 }
 
 

@@ -103,9 +103,10 @@ def test_p2_the_lease_of_a_long_conversion_is_extended(make_world: MakeWorld) ->
         assert person.wait(job, "complete")["attempt_count"] == 1
 
 
+@SQLITE
 def test_p6_a_killed_gateway_is_waited_for(make_world: MakeWorld) -> None:
     """Killed while it converts, and started again later: every job completes, and none used up its attempts."""
-    with make_world(circuit_window=4, gateway_timeout=MINUTE) as world, world.working(concurrency=4):
+    with make_world(circuit_window=4, max_attempts=20, gateway_timeout=MINUTE) as world, world.working(concurrency=4):
         person = world.person()
         world.gateway.fail("wait")
         jobs = [person.uploaded(unique_pdf(number)) for number in range(10)]
