@@ -68,13 +68,13 @@ def main() -> None:
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     with seeded() as (world, person), open_browser() as browser:
-        for size in SIZES:
-            for scheme in SCHEMES:
-                take_all(browser, world, person, given.folder, size, scheme)
         if given.readme:
             page = open_page(browser, world, person, "desktop", "light")
             page.goto(f"{world.base}/")
             page.screenshot(path=README)
+        for size in SIZES:
+            for scheme in SCHEMES:
+                take_all(browser, world, person, given.folder, size, scheme)
 
 
 def take_all(browser: Browser, world: World, person: Person, folder: Path, size: str, scheme: str) -> None:
