@@ -147,7 +147,7 @@ class RunTables:
     def categories(self, connection: Connection) -> dict[str, int]:
         """The number of runs of each category."""
         statement = select(self.runs.c.category, func.count()).group_by(self.runs.c.category)
-        return {category: number for category, number in connection.execute(statement)}
+        return dict(connection.execute(statement).tuples().all())
 
     # Findings
 
@@ -171,7 +171,8 @@ class RunTables:
         statement = select(func.max(found.score)).where(
             found.category == claim.category, found.outcome != Outcome.FAILED.value, found.run != claim.id
         )
-        return connection.scalar(statement)
+        found_score: float | None = connection.scalar(statement)
+        return found_score
 
     def outcomes(self, connection: Connection, category: str | None = None) -> dict[Outcome, int]:
         statement = select(self.findings.c.outcome, func.count()).group_by(self.findings.c.outcome)

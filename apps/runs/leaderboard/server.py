@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from itertools import islice
 from typing import Any
 
 from msgspec import ValidationError, json
@@ -49,12 +50,11 @@ class Board:
         """The entries of a category after a position, and the position of the last."""
         with self._lock:
             self.listed += 1
-            found, position = [], after
-            for position, (of, entry) in enumerate(self._entries[after:], start=after + 1):
-                found += [entry] if of == category else []
-                if len(found) == limit:
-                    break
-            return found, position
+            rest = enumerate(self._entries[after:], start=after + 1)
+            found = list(islice(((position, entry) for position, (of, entry) in rest if of == category), limit))
+            # A list that is not full was read to its end.
+            end = found[-1][0] if len(found) == limit else len(self._entries)
+            return [entry for _, entry in found], end
 
     def replay(self, run: str) -> bytes | None:
         with self._lock:
@@ -136,8 +136,8 @@ async def _answer(request: Request, fault: Fault | None, body: bytes) -> Respons
 
 
 async def _until_gone(request: Request) -> None:
-    while not await request.is_disconnected():
-        await asyncio.sleep(SLOW_SECONDS)
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _drip(request: Request, body: bytes) -> AsyncIterator[bytes]:

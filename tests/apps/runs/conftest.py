@@ -4,11 +4,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from apps.runs.leaderboard.server import Board
+from apps.runs.leaderboard.serving import serve_leaderboard
 from postgres_server import PostgresServer, postgres_server
 from runs_world import World, open_world
-
-from apps.runs.leaderboard.serving import serve_leaderboard
-from apps.runs.leaderboard.server import Board
 
 _numbers = itertools.count()
 

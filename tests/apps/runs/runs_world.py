@@ -12,6 +12,7 @@ from apps.runs.leaderboard.faults import Fault
 from apps.runs.leaderboard.players import Submission, play_run
 from apps.runs.leaderboard.server import Board
 from apps.runs.tables import Run
+
 from mulligan import Job
 
 NEVER = "0 0 1 1 *"

@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
-from live import eventually, working
 from msgspec.structs import replace
 from runs_world import World, honest
 
+from live import eventually, working
 from mulligan.testing import sandbox
 
 

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
+from apps.runs.words import describe
 from runs_world import World, honest
 
-from apps.runs.words import describe
 from mulligan.testing import sandbox
 
 MINUTE = timedelta(minutes=1)

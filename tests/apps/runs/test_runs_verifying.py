@@ -1,13 +1,13 @@
 """R1: what a replay is worth."""
 
 import pytest
-from live import working
-from runs_world import World, honest
-
 from apps.runs.environments import ENVIRONMENTS, environment_of
 from apps.runs.leaderboard import players
 from apps.runs.outcome import Outcome
 from apps.runs.replay import Replay, verify_claim
+from runs_world import World, honest
+
+from live import working
 from mulligan import JobFilter
 
 RECORD = 10_000.0
