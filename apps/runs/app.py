@@ -20,7 +20,7 @@ from apps.runs.environments import NoRules
 from apps.runs.leaderboard_client import BadListing, LeaderboardClient, TooLarge, open_client
 from apps.runs.replay import LARGEST_REPLAY, BadReplay, read_replay, verify_claim
 from apps.runs.tables import RunTables
-from mulligan import App, ErrorCode, Exponential, FinalError, Job, RetryPolicy, Rule, attempt
+from mulligan import App, ErrorCode, Exponential, FinalError, Job, NotAllowed, RetryPolicy, Rule, attempt
 
 EVERY_HALF_MINUTE = "*/30 * * * * *"
 DUTIES = "default"
@@ -104,11 +104,16 @@ def lifespan(_: App) -> Iterator[httpx2.Client]:
         yield client
 
 
+def refuse_unreadable(job: Job[Any]) -> None:
+    if job.was_rejected:
+        raise NotAllowed("the leaderboard's record of this run cannot be read", code="RUN_INVALID", status=409)
+
+
 def register_tasks(verifier: Verifier, schedule: str) -> None:
     app, database, tables = verifier.app, verifier.database, verifier.tables
     configuration = verifier.configuration
 
-    @app.task(retry=RetryConfiguration().policy(), timeout="5m")
+    @app.task(retry=RetryConfiguration().policy(), timeout="5m", can_retry=refuse_unreadable)
     def verify(run: str) -> str:
         """Fetch the replay of a run, play it, and keep what was found."""
         with database.read() as connection:

@@ -180,6 +180,10 @@ class RunTables:
             statement = statement.where(self.findings.c.category == category)
         return {Outcome(outcome): number for outcome, number in connection.execute(statement)}
 
+    def verified_since(self, connection: Connection, moment: datetime) -> int:
+        statement = select(func.count()).select_from(self.findings).where(self.findings.c.verified_at >= moment)
+        return int(connection.scalar(statement) or 0)
+
     # Positions
 
     def position(self, connection: Connection, category: str) -> int:

@@ -51,6 +51,11 @@ class ShownRun:
         return not self.is_allowed and self.job is not None and self.job.state in PENDING
 
     @property
+    def is_asked_to_wait(self) -> bool:
+        """The leaderboard said how long: no attempt is used up."""
+        return self.job is not None and self.job.waiting_for == "rate limit"
+
+    @property
     def can_be_retried(self) -> bool:
         return self.word is Word.ERROR and self.job is not None and not self.job.was_rejected
 

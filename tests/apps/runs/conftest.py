@@ -6,23 +6,17 @@ import psycopg
 import pytest
 from apps.runs.leaderboard.server import Board
 from apps.runs.leaderboard.serving import serve_leaderboard
-from postgres_server import PostgresServer, postgres_server
+from postgres_server import PostgresServer
 from runs_world import World, open_world
+
+from mulligan import App
 
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[PostgresServer]:
-    with postgres_server(fsync="off", full_page_writes="off") as found:
-        yield found
-
-
-@pytest.fixture(scope="session")
 def postgres(server: PostgresServer) -> PostgresServer:
     """A server with a database whose tables every new one copies."""
-    from mulligan import App
-
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute("CREATE DATABASE runs_template")
     with App(server.url("runs_template")) as app:
