@@ -77,7 +77,7 @@ def _serve(verifier: Verifier, *, host: str, port: int, concurrency: int, with_w
 
 
 @runs.command()
-@click.option("--word", type=click.Choice([*Word]), help="Only the runs of this word.")
+@click.option("--word", type=click.Choice([word.value for word in Word]), help="Only the runs of this word.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1_000))
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_obj

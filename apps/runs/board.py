@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from apps.runs.app import Verifier, queue_of
+from apps.runs.claim import is_run_id
 from apps.runs.outcome import Outcome
 from apps.runs.tables import EPOCH, MICROSECOND, Run
 from apps.runs.words import ShownRun, Word, describe
-from mulligan import JobFilter, State
+from mulligan import Job, JobFilter, State
 
 KIND = "verify"
 PAGE = 50
@@ -103,6 +105,11 @@ class RunBoard:
         with self.verifier.database.read() as connection:
             return [self.verifier.tables.verified_since(connection, now - span) for span in spans]
 
+    def unfinished_poll(self) -> Job[Any] | None:
+        """The poll that runs, or waits because the leaderboard failed or asked for a break."""
+        states = (State.WAITING, State.QUEUED, State.RUNNING)
+        return next(iter(self.verifier.app.jobs(JobFilter(kind="poll", state=states), limit=1).jobs), None)
+
     # Lists
 
     def list_runs(self, word: Word | None = None, *, cursor: str | None = None, limit: int = PAGE) -> RunPage:
@@ -153,6 +160,8 @@ def _read_cursor(text: str | None) -> tuple[datetime, str] | None:
         return None
     moment, _, run = text.partition("~")
     try:
+        if not is_run_id(run):
+            raise ValueError(run)
         return EPOCH + int(moment) * MICROSECOND, run
     except (ValueError, OverflowError):
         raise BadCursor from None

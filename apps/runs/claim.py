@@ -1,13 +1,19 @@
 """A run as the leaderboard tells of it: what somebody claims to have played."""
 
+import re
 from datetime import datetime
 from math import isfinite
 from typing import Annotated
 
 from msgspec import Meta, Raw, Struct, ValidationError, convert, json
 
-RunId = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{1,64}\Z")]
+RUN_ID = r"\A[A-Za-z0-9_-]{1,64}\Z"
+RunId = Annotated[str, Meta(pattern=RUN_ID)]
 Category = Annotated[str, Meta(pattern=r"\A[a-z0-9][a-z0-9-]{0,99}\Z")]
+
+
+def is_run_id(text: str) -> bool:
+    return re.match(RUN_ID, text) is not None
 
 
 class Claim(Struct, frozen=True, kw_only=True):

@@ -67,6 +67,7 @@ class RunPages:
             words=self._board.words(),
             found=found,
             categories=self._board.categories(),
+            poll=self._board.unfinished_poll(),
             verified={"minute": minute, "hour": hour, "day": day},
             configuration=self._verifier.configuration,
             signs=SIGNS,

@@ -22,7 +22,7 @@ from sqlalchemy import (
     select,
 )
 
-from apps.runs.claim import Claim
+from apps.runs.claim import Claim, is_run_id
 from apps.runs.outcome import Finding, Outcome
 from mulligan import FinalError
 
@@ -103,7 +103,8 @@ class RunTables:
             connection.execute(self.runs.insert(), list(rows))
 
     def find(self, connection: Connection, run: str) -> Run | None:
-        row = connection.execute(self._joined().where(self.runs.c.id == run)).first()
+        # Not every string can be asked for: PostgreSQL knows no NUL.
+        row = connection.execute(self._joined().where(self.runs.c.id == run)).first() if is_run_id(run) else None
         return None if row is None else _to_run(row)
 
     def claim(self, connection: Connection, run: str) -> Claim:
@@ -147,7 +148,7 @@ class RunTables:
     def categories(self, connection: Connection) -> dict[str, int]:
         """The number of runs of each category."""
         statement = select(self.runs.c.category, func.count()).group_by(self.runs.c.category)
-        return dict(connection.execute(statement).tuples().all())
+        return {row[0]: row[1] for row in connection.execute(statement)}
 
     # Findings
 

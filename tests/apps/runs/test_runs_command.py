@@ -109,7 +109,7 @@ def test_r2_retry_starts_a_failed_run_again(failed: World) -> None:
     failed.app.run_until_idle(timeout="30s")
     assert failed.outcome("broken") == "Passed"
     (event,) = [each for each in failed.app.events(failed.job("broken").id) if each.type == "job.retry_requested"]
-    assert (event.data["actor"], event.data["reason"]) == ("ann", "the replay was mended")
+    assert (event.actor, event.data["reason"]) == ("ann", "the replay was mended")
 
 
 def test_r2_retry_replaces_a_waiting_retry(failed: World) -> None:
