@@ -5,12 +5,14 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
+from apps.runs.app import open_verifier
 from apps.runs.words import describe
-from runs_world import World, honest
+from apps.runs.working import run_worker
+from runs_world import HUNDREDTH, World, honest
 
+from live import eventually
 from mulligan.testing import sandbox
 
-MINUTE = timedelta(minutes=1)
 DELAYS = [60, 120, 240, 480, 960, 1920, 3600]
 
 
@@ -233,3 +235,50 @@ def test_r2_a_poll_waits_as_long_as_the_leaderboard_asks(simulated: SimulatedWor
     assert world.board.listed == 1
     simulated.advance(4)
     assert world.stored() == ["a"]
+
+
+def test_r3_what_is_logged(simulated: SimulatedWorld, caplog: pytest.LogCaptureFixture) -> None:
+    """The list of the document: first attempt and retry apart, a scheduled retry with its delay, the end, a success."""
+    caplog.set_level("DEBUG", logger="mulligan.worker")
+    world = simulated.world
+    world.submit(honest("mended"), honest("lost"))
+    world.break_answers("broken", run="mended")
+    world.break_answers("broken", run="lost", times=100)
+    simulated.poll()
+    simulated.advance(sum(DELAYS))
+    mended, lost = world.job("mended").id, world.job("lost").id
+    told = [
+        (record.job_id, record.event, record.attempt, record.levelname)
+        for record in caplog.records
+        if getattr(record, "event", None) is not None
+    ]
+    assert (mended, "job.started", 1, "DEBUG") in told and (mended, "job.started", 2, "INFO") in told
+    assert (mended, "job.retried", 1, "INFO") in told and (mended, "job.succeeded", 2, "INFO") in told
+    delays = [record.delay_ms for record in caplog.records if getattr(record, "event", "") == "job.retried"]
+    assert sorted(delays) == sorted([60_000, *(1_000 * delay for delay in DELAYS)])
+    (end,) = [record for record in caplog.records if getattr(record, "event", "") == "job.failed"]
+    assert (end.job_id, end.because, end.levelname) == (lost, "attempts exhausted", "WARNING")
+
+
+def test_r3_the_state_of_a_retry_survives_a_restart(world: World) -> None:
+    world.submit(honest("a"))
+    world.break_answers("broken", times=2)
+    world.verify_all()
+    before = world.job("a")
+    with open_verifier(world.app.settings.database_url, world.file, schedule="0 0 1 1 *") as verifier:
+        after = verifier.app.job(before.id)
+        assert (after.state, after.failures, after.due_at) == ("waiting", 1, before.due_at)
+        assert (after.last_class, after.last_code) == ("retryable", "HTTP_5XX")
+
+
+def test_r3_a_worker_picks_up_retries_when_they_are_due(world: World) -> None:
+    """In real time, with the numbers of the document divided by a hundred."""
+    world.configure(retry=HUNDREDTH)
+    world.submit(honest("a"))
+    world.break_answers("broken", times=2)
+    with run_worker(world.verifier, concurrency=1):
+        world.poll()
+        eventually(lambda: bool(world.stored()) and world.outcome("a") is not None)
+    assert world.board.fetched == ["a", "a", "a"]
+    waits = [event.data["delay"] for event in world.app.events(world.job("a").id) if event.type == "job.retried"]
+    assert waits == [0.6, 1.2]
