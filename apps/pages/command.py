@@ -16,7 +16,13 @@ def main(build: Build, name: str) -> None:
     @click.command(help=f"Serve {name}, with its pages, the dashboard at /ops, and a worker.")
     @click.option("--host", default="127.0.0.1", show_default=True)
     @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65_535))
-    @click.option("--concurrency", default=4, show_default=True, type=click.IntRange(1, 1_000))
+    @click.option(
+        "--concurrency",
+        default=4,
+        envvar="WORKER_CONCURRENCY",
+        show_default=True,
+        type=click.IntRange(1, 1_000),
+    )
     @click.option("--no-worker", is_flag=True, help="Only the pages: workers run elsewhere.")
     @click.option("--url", default=None, help="The database.  [default: DATABASE_URL, or a SQLite file here]")
     def serve(host: str, port: int, concurrency: int, *, no_worker: bool, url: str | None) -> None:

@@ -23,11 +23,19 @@ LONGEST_NAME = 200
 
 
 class TooLarge(Exception):
-    """The file has more than `limit` bytes."""
+    """The file has more than `limit` bytes. `size` bytes, its name and the fields before it were read."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, name: str = "", size: int = 0, fields: dict[str, str] | None = None) -> None:
         super().__init__(f"more than {limit} bytes")
-        self.limit = limit
+        self.limit, self.name, self.size, self.fields = limit, name, size, fields or {}
+
+
+class NotStored(OSError):
+    """The file could not be written. Its name and the fields before it were read."""
+
+    def __init__(self, error: OSError, *, name: str, size: int, fields: dict[str, str]) -> None:
+        super().__init__(error.errno, error.strerror)
+        self.name, self.size, self.fields = name, size, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,7 @@ async def read_upload(
     request: Request, folder: Path, *, field: str = "file", limit: int, needs_token: bool = True
 ) -> Upload:
     """Store the file of a multipart form in the folder. Whoever gets the Upload moves or deletes the file; after an
-    error there is none. Raises TooLarge, and Problem for what is no such form."""
+    error there is none. Raises TooLarge, NotStored, and Problem for what is no such form."""
     with _new_file(folder) as file:
         reader = _Reader(file, field, limit)
         await _parse(request, reader)
@@ -133,6 +141,7 @@ class _Reader:
     def finish(self, path: Path) -> Upload:
         if self.name is None:
             raise Problem(400, "VALIDATION_ERROR", f"the form has no file called {self.wanted}")
+        self._store(self.file.flush)
         return Upload(path, self.name, self.size, self._digest.hexdigest(), self.fields)
 
     def _begin(self) -> None:
@@ -164,9 +173,15 @@ class _Reader:
             return
         self.size += len(piece)
         if self.size > self.limit:
-            raise TooLarge(self.limit)
+            raise TooLarge(self.limit, name=self.name or "", size=self.size, fields=self.fields)
         self._digest.update(piece)
-        self.file.write(piece)
+        self._store(lambda: self.file.write(piece))
+
+    def _store(self, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except OSError as error:
+            raise NotStored(error, name=self.name or "", size=self.size, fields=self.fields) from error
 
     def _end(self) -> None:
         if not self._is_file and len(self.fields) < MOST_FIELDS:

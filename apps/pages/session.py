@@ -1,14 +1,15 @@
 """The session of a browser: a signed cookie."""
 
 import secrets
+from datetime import timedelta
 
 from sqlalchemy import Column, Table, Text, select
 from starlette.requests import Request
 
 from apps.pages.database import Database
 
-# Seconds without a request after which a session ends.
-IDLE = 12 * 3_600
+# How long a session lasts without a request.
+IDLE = timedelta(hours=12)
 _ID = "id"
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -39,7 +40,8 @@ OwnerOf = Callable[[Request], str | None]
 
 class Site:
     """`routes` are the application's own. `folder` has its `templates` and may have `static`. `menu` has labels with
-    paths. `owner` says whose jobs the visitor may follow live; None: of no one."""
+    paths. `owner` says whose jobs the visitor may follow live; None: of no one. `idle` is how long a browser is known
+    without a visit."""
 
     def __init__(
         self,
@@ -52,10 +54,12 @@ class Site:
         menu: Sequence[tuple[str, str]] = (),
         accounts: Accounts | None = None,
         owner: OwnerOf = lambda _: None,
+        idle: timedelta = IDLE,
     ) -> None:
         self.app, self.name, self.folder, self.database, self.menu = app, name, folder, database, menu
         self.accounts, self.admins, self.owner = accounts, Admins(app), owner
         self._routes, self._key = routes, SessionKey(database)
+        self._idle = round(idle.total_seconds())
 
     def asgi(self) -> Starlette:
         self.app.migrate()
@@ -64,7 +68,9 @@ class Site:
             routes=[*self._common(), *self._routes],
             middleware=[
                 Middleware(Outer),
-                Middleware(SessionMiddleware, secret_key=self._key.read(), session_cookie=self._cookie, max_age=IDLE),
+                Middleware(
+                    SessionMiddleware, secret_key=self._key.read(), session_cookie=self._cookie, max_age=self._idle
+                ),
                 Middleware(OwnOrigin),
             ],
             exception_handlers={

@@ -1,0 +1,71 @@
+// Drop files, or choose one: each is sent by itself, and the queue shows what becomes of it.
+(() => {
+  "use strict";
+
+  const drop = () => document.getElementById("drop");
+
+  let problem = "";
+
+  // The page reads itself again and knows nothing of this: it is shown anew each time.
+  const show = () => {
+    const told = document.getElementById("told");
+    if (!told) return;
+    told.textContent = problem;
+    told.hidden = problem === "";
+    document.getElementById("hint").hidden = false;
+  };
+
+  const tell = (text) => {
+    problem = text;
+    show();
+  };
+
+  const send = async (file) => {
+    const form = drop();
+    const body = new FormData();
+    body.append("mapping", document.getElementById("mapping").value);
+    body.append("file", file, file.name);
+    try {
+      const response = await fetch(form.dataset.api, { method: "POST", body });
+      if (response.ok) return "";
+      return `${file.name}: ${(await response.json()).message}`;
+    } catch {
+      return `${file.name}: The upload was interrupted. Try it again.`;
+    }
+  };
+
+  const sendAll = async (files) => {
+    tell("");
+    const problems = [];
+    for (const file of files) {
+      const found = await send(file);
+      if (found) problems.push(found);
+      window.htmx.trigger("#content", "refresh");
+    }
+    tell(problems.slice(0, 3).join(" "));
+  };
+
+  const over = (event, isOver) => {
+    if (!event.dataTransfer || ![...event.dataTransfer.types].includes("Files")) return;
+    event.preventDefault();
+    drop()?.classList.toggle("is-over", isOver);
+  };
+
+  document.addEventListener("dragover", (event) => over(event, true));
+  document.addEventListener("dragleave", (event) => over(event, false));
+  document.addEventListener("drop", (event) => {
+    over(event, false);
+    const files = event.dataTransfer ? [...event.dataTransfer.files] : [];
+    if (files.length && drop()) sendAll(files);
+  });
+  document.addEventListener("submit", (event) => {
+    if (event.target.id !== "drop") return;
+    event.preventDefault();
+    const input = document.getElementById("file");
+    const files = [...input.files];
+    input.value = "";
+    sendAll(files);
+  });
+  document.addEventListener("DOMContentLoaded", show);
+  document.addEventListener("htmx:afterSwap", show);
+})();

@@ -1,0 +1,85 @@
+"""The converter on each store, with delays divided by a hundred."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apps.pdfxml.app import create
+from apps.pdfxml.settings import Settings
+from apps.pdfxml.site import build_site
+from pdfxml_world import Gateway, World, started_gateway
+from playwright.sync_api import Browser, sync_playwright
+from site_server import serve
+from visit import ARGUMENTS
+
+POLICIES = """
+kinds:
+  convert: {backoff: {type: exponential, base: 50ms, factor: 3, jitter: 0.2}}
+services:
+  gateway: {cooldown: 300ms}
+"""
+
+
+@pytest.fixture(scope="session")
+def gateway_process() -> Iterator[Gateway]:
+    with started_gateway() as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def gateway(gateway_process: Gateway) -> Gateway:
+    """Of the whole run, in good health."""
+    gateway_process.heal()
+    return gateway_process
+
+
+@pytest.fixture
+def make_world(store_url: str, tmp_path: Path, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Starts the site with other settings: `with make_world(circuit_mode="fail_fast") as world`."""
+
+    @contextmanager
+    def make(**settings: Any) -> Iterator[World]:
+        policies = tmp_path / "policies.yaml"
+        policies.write_text(POLICIES)
+        monkeypatch.setenv("MULLIGAN_POLICIES_FILE", str(policies))
+        given: dict[str, Any] = {
+            "database_url": store_url,
+            "gateway_url": gateway.url,
+            "uploads": tmp_path / "uploads",
+            "results": tmp_path / "results",
+            # A busy machine may take its time; tests of timeouts set a short one.
+            "gateway_timeout": timedelta(seconds=20),
+        }
+        converter = create(Settings(**given | settings))
+        site = build_site(converter)
+        with serve(site.app, site.asgi()) as served:
+            world = World(converter, served.base, gateway)
+            try:
+                yield world
+            finally:
+                world.close()
+        site.app.close()
+
+    return make
+
+
+@pytest.fixture
+def world(make_world: Callable[..., Any]) -> Iterator[World]:
+    with make_world() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Of one module: while it is there, an event loop runs in this thread."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("install chromium")
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
+        yield found
+        found.close()

@@ -1,0 +1,281 @@
+"""Retries with the delays of the documents, in simulated time and against the real gateway."""
+
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from apps.pdfxml.app import Converter, create
+from apps.pdfxml.settings import Settings
+from pdfxml_files import INVOICE
+from pdfxml_world import Gateway
+
+from mulligan import Job
+from mulligan.testing import Sandbox, sandbox
+
+MS = timedelta(milliseconds=1)
+
+
+class Simulation:
+    """The converter in simulated time. The gateway and the disk are real."""
+
+    def __init__(self, converter: Converter, box: Sandbox, folder: Path) -> None:
+        self.converter, self.box, self._folder = converter, box, folder
+
+    def submit(self) -> Job[int]:
+        document, path = uuid4().hex, self._folder / uuid4().hex
+        path.write_bytes(INVOICE)
+        self.converter.storage.keep_source(document, path)
+        job: Job[int] = self.converter.convert.enqueue(document, "text")
+        return job
+
+    def job(self, job: Job[int]) -> Job[int]:
+        return self.converter.app.job(job.id)
+
+    def delays(self, job: Job[int]) -> list[float]:
+        return [event.data["delay"] for event in self.converter.app.events(job.id) if event.type == "job.retried"]
+
+
+@pytest.fixture
+def simulate(tmp_path: Path, gateway: Gateway) -> Callable[..., Any]:
+    @contextmanager
+    def start(**settings: Any) -> Iterator[Simulation]:
+        given: dict[str, Any] = {
+            "database_url": f"sqlite:///{tmp_path}/never.db",
+            "gateway_url": gateway.url,
+            "uploads": tmp_path / "in",
+            "results": tmp_path / "out",
+            "gateway_timeout": timedelta(seconds=20),
+        }
+        converter = create(Settings(**given | settings))
+        with sandbox(converter.app) as box:
+            yield Simulation(converter, box, tmp_path)
+
+    return start
+
+
+def test_p3_three_attempts_after_5_and_15_seconds_give_or_take_a_fifth(simulate: Any, gateway: Gateway) -> None:
+    gateway.fail(status=503)
+    with simulate() as simulation:
+        job = simulation.submit()
+        simulation.box.advance("1m")
+        found = simulation.job(job)
+        assert (found.state, found.error_code, found.attempt) == ("failed", "GW_5XX", 3)
+        first, second = simulation.delays(job)
+        assert 4 <= first <= 6 and 12 <= second <= 18
+
+
+def test_p3_with_a_higher_limit_the_third_wait_is_45_seconds(simulate: Any, gateway: Gateway) -> None:
+    gateway.fail(status=503)
+    with simulate(max_attempts=4) as simulation:
+        job = simulation.submit()
+        simulation.box.advance("5m")
+        assert 36 <= simulation.delays(job)[2] <= 54
+
+
+@pytest.mark.parametrize(
+    ("settings", "bounds"),
+    [
+        ({"base_delay": 5000 * MS}, [(5, 10), (10, 15), (20, 25)]),
+        ({"jitter": 5000 * MS}, [(5, 10), (10, 15), (20, 25)]),
+        ({"base_delay": 1000 * MS, "jitter": 0 * MS}, [(1, 1), (2, 2), (4, 4)]),
+    ],
+    ids=["base", "jitter", "both"],
+)
+def test_p3_the_other_formula_is_a_setting_away(
+    simulate: Any, gateway: Gateway, settings: dict[str, Any], bounds: list[tuple[int, int]]
+) -> None:
+    """5 s · 2ⁿ + random(0 to 5 s), n from 0."""
+    gateway.fail(status=503)
+    with simulate(max_attempts=4, **settings) as simulation:
+        job = simulation.submit()
+        simulation.box.advance("5m")
+        delays = simulation.delays(job)
+    assert len(delays) == 3
+    assert all(low <= delay <= high for delay, (low, high) in zip(delays, bounds, strict=True)), delays
+
+
+def test_p3_a_retry_is_not_claimed_before_its_time(simulate: Any, gateway: Gateway) -> None:
+    gateway.fail(status=503, times=1)
+    with simulate() as simulation:
+        job = simulation.submit()
+        simulation.box.run()
+        due = simulation.job(job).due_at
+        simulation.box.advance(due - simulation.box.now - 10 * MS)
+        assert (simulation.job(job).state, gateway.met) == ("waiting", 1)
+        simulation.box.advance(20 * MS)
+        assert simulation.job(job).state == "succeeded"
+
+
+def test_p2_refusals_of_the_gateway_are_final(simulate: Any, gateway: Gateway) -> None:
+    with simulate() as simulation:
+        for status in (400, 401, 403, 404, 406, 413, 415, 422, 418):
+            gateway.fail(status=status)
+            job = simulation.submit()
+            simulation.box.advance("1m")
+            found = simulation.job(job)
+            assert (found.state, found.error_code, found.attempt) == ("failed", "GW_4XX", 1), status
+
+
+FAULTS: list[tuple[dict[str, Any], str]] = [
+    ({"status": 500}, "GW_5XX"),
+    ({"status": 502}, "GW_5XX"),
+    ({"status": 599}, "GW_5XX"),
+    ({"status": 204}, "GW_5XX"),
+    ({"kind": "drop"}, "GW_5XX"),
+    ({"kind": "garbage"}, "GW_5XX"),
+    ({"status": 408}, "GW_TIMEOUT"),
+    ({"kind": "hang"}, "GW_TIMEOUT"),
+]
+
+
+def test_p2_failures_of_the_gateway_are_retried(simulate: Any, gateway: Gateway) -> None:
+    with simulate(circuit_fail_threshold=1.0, gateway_timeout=1000 * MS) as simulation:
+        for fault, code in FAULTS:
+            gateway.fail(**{"kind": "status"} | fault)
+            job = simulation.submit()
+            simulation.box.run()
+            waiting = simulation.job(job)
+            assert (waiting.state, waiting.last_code, waiting.failures) == ("waiting", code, 1), fault
+            assert not simulation.converter.storage.has_result(job.arguments["document"])
+            gateway.heal()
+            simulation.box.advance("1m")
+            assert simulation.job(job).state == "succeeded", fault
+
+
+def test_p2_a_gateway_that_is_not_there_is_retried(simulate: Any) -> None:
+    with simulate(gateway_url="http://127.0.0.1:1") as simulation:
+        job = simulation.submit()
+        simulation.box.advance("1m")
+        found = simulation.job(job)
+        assert (found.state, found.error_code, found.attempt) == ("failed", "GW_5XX", 3)
+
+
+def test_p2_a_429_waits_for_as_long_as_it_says_and_uses_no_attempt(simulate: Any, gateway: Gateway) -> None:
+    gateway.fail(status=429, retry_after="40", times=1)
+    with simulate() as simulation:
+        job = simulation.submit()
+        simulation.box.run()
+        waiting = simulation.job(job)
+        assert (waiting.state, waiting.waiting_for, waiting.failures) == ("waiting", "rate limit", 0)
+        assert waiting.due_at - simulation.box.now == timedelta(seconds=40)
+        simulation.box.advance("41s")
+        assert simulation.job(job).state == "succeeded"
+
+
+class FailingStorage:
+    """A disk that fails to write in a certain way; everything else is the real one."""
+
+    def __init__(self, storage: Any, error: int) -> None:
+        self._storage, self._error = storage, error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+    def write_result(self, _document: str, chunks: Iterator[bytes]) -> int:
+        for _ in chunks:
+            pass
+        raise OSError(self._error, "no")
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts"), [(errno.EIO, 2), (errno.EACCES, 2), (errno.ENOSPC, 1), (errno.EDQUOT, 1)], ids=str
+)
+def test_p2_a_failed_write_is_retried_once_unless_the_disk_is_full(
+    tmp_path: Path, gateway: Gateway, error: int, attempts: int
+) -> None:
+    from apps.pdfxml.storage import LocalStorage
+
+    storage = FailingStorage(LocalStorage(tmp_path / "in", tmp_path / "out"), error)
+    settings = Settings(gateway_url=gateway.url, uploads=tmp_path / "in", results=tmp_path / "out")
+    converter = create(settings, storage=storage)
+    with sandbox(converter.app) as box:
+        simulation = Simulation(converter, box, tmp_path)
+        job = simulation.submit()
+        box.advance("1h")
+        found = simulation.job(job)
+        assert (found.state, found.error_code, found.attempt) == ("failed", "IO_ERROR", attempts)
+        assert found.error_message == "Temporary storage issue."
+        # The gateway did its work: its breaker counts no failure.
+        assert converter.app.service("gateway").status.failures == 0
+
+
+def test_p2_a_full_disk_is_a_full_disk(tmp_path: Path, gateway: Gateway) -> None:
+    """Really full: the result is written to /dev/full."""
+    from apps.pdfxml.storage import LocalStorage
+
+    class FullDisk(LocalStorage):
+        def write_result(self, _document: str, chunks: Any) -> int:
+            with Path("/dev/full").open("wb", buffering=0) as file:
+                return sum(file.write(chunk) for chunk in chunks)
+
+    settings = Settings(gateway_url=gateway.url, uploads=tmp_path / "in", results=tmp_path / "out")
+    converter = create(settings, storage=FullDisk(settings.uploads, settings.results))
+    with sandbox(converter.app) as box:
+        simulation = Simulation(converter, box, tmp_path)
+        job = simulation.submit()
+        box.advance("1h")
+        assert (simulation.job(job).error_code, simulation.job(job).attempt) == ("IO_ERROR", 1)
+
+
+def test_p6_the_breaker_opens_at_half_of_the_calls(simulate: Any, gateway: Gateway) -> None:
+    gateway.fail(status=503, share=0.5)
+    with simulate(max_attempts=1) as simulation:
+        for _ in range(10):
+            simulation.submit()
+        simulation.box.run()
+        assert simulation.converter.app.service("gateway").status.state == "open"
+
+
+def test_p6_below_half_it_stays_closed(simulate: Any, gateway: Gateway) -> None:
+    gateway.fail(status=503, share=0.4)
+    with simulate(max_attempts=1) as simulation:
+        for _ in range(20):
+            simulation.submit()
+        simulation.box.run()
+        assert simulation.converter.app.service("gateway").status.state == "closed"
+
+
+def test_p6_refusals_never_open_it(simulate: Any, gateway: Gateway) -> None:
+    gateway.fail(status=422)
+    with simulate() as simulation:
+        for _ in range(12):
+            simulation.submit()
+        simulation.box.run()
+        assert simulation.converter.app.service("gateway").status.state == "closed"
+
+
+def test_p6_open_it_holds_jobs_and_the_health_probe_closes_it(simulate: Any, gateway: Gateway) -> None:
+    gateway.fail(status=503)
+    with simulate() as simulation:
+        jobs = [simulation.submit() for _ in range(15)]
+        simulation.box.run()
+        service = simulation.converter.app.service("gateway")
+        assert service.status.state == "open"
+        called = gateway.met
+        simulation.box.advance("10m")
+        # Only the health route was asked meanwhile, and no job lost its last attempt.
+        assert gateway.met == called
+        assert {simulation.job(job).state for job in jobs} <= {"waiting", "queued"}
+        gateway.heal()
+        simulation.box.advance("5m")
+        assert {simulation.job(job).state for job in jobs} == {"succeeded"}
+        assert service.status.state == "closed"
+
+
+def test_p6_fail_fast_fails_them_finally_with_gw_5xx(simulate: Any, gateway: Gateway) -> None:
+    gateway.fail(status=503)
+    with simulate(circuit_mode="fail_fast") as simulation:
+        for _ in range(15):
+            simulation.submit()
+        simulation.box.run()
+        job = simulation.submit()
+        called = gateway.met
+        simulation.box.run()
+        found = simulation.job(job)
+        assert (found.state, found.error_code, found.error_class) == ("failed", "GW_5XX", "final")
+        assert gateway.met == called
