@@ -148,7 +148,8 @@ class Campaigns:
         table = self._tables.tokens
         query = select(table.c.campaign, func.count()).where(table.c.campaign.in_(campaign_ids))
         with self._database.read() as connection:
-            return {campaign: number for campaign, number in connection.execute(query.group_by(table.c.campaign))}
+            found = connection.execute(query.group_by(table.c.campaign)).all()
+        return {row[0]: row[1] for row in found}
 
     def token(self, token_id: str) -> Token | None:
         return self._token(self._tables.tokens.c.id == token_id)

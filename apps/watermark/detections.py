@@ -33,7 +33,7 @@ class Detections:
     ) -> Detection:
         """Store it with its job, or neither. `enqueue` gets the connection and returns the id of the job."""
         with self._database.transaction() as connection:
-            values = {
+            values: dict[str, Any] = {
                 "id": detection_id,
                 "account": account,
                 "campaign": campaign,

@@ -14,7 +14,20 @@ _SAFE_INPUT = ("-protocol_whitelist", "file", "-format_whitelist", _FORMATS)
 _START = ("ffmpeg", "-hide_banner", "-nostdin", "-y", "-nostats", "-progress", "pipe:2", "-xerror")
 _EVEN = "scale=trunc(iw/2)*2:trunc(ih/2)*2,format=yuv420p"
 _BLEND = "blend=c0_mode=grainmerge:c1_mode=normal:c2_mode=normal"
-_ENCODE = ("-c:v", "libx264", "-preset", "veryfast", "-crf", "20", "-c:a", "aac", "-movflags", "+faststart", "-f", "mp4")
+_ENCODE = (
+    "-c:v",
+    "libx264",
+    "-preset",
+    "veryfast",
+    "-crf",
+    "20",
+    "-c:a",
+    "aac",
+    "-movflags",
+    "+faststart",
+    "-f",
+    "mp4",
+)
 # The first minute, twice a second, is more than enough to find a mark.
 _READ = f"fps=2,scale={COLUMNS}:{ROWS}:flags=area,format=gray"
 _MOST_FRAMES = "120"

@@ -1,7 +1,7 @@
 """The invisible mark: a pattern of slightly lighter and darker cells, another one for each recipient.
 
-The pattern covers the whole picture as a fixed grid, so it survives scaling. It is found again without the original: the
-picture changes from frame to frame and the mark does not, and a wrong pattern correlates with nothing.
+The pattern covers the whole picture as a fixed grid, so it survives scaling. It is found again without the original:
+the picture changes from frame to frame and the mark does not, and a wrong pattern correlates with nothing.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ def to_frame(token: str) -> bytes:
 
 
 def score(frames: bytes, tokens: Iterable[str]) -> dict[str, float]:
-    """How strongly the pattern of each token is in these grey frames of COLUMNS × ROWS."""
+    """How strongly the pattern of each token is in these grey frames of COLUMNS by ROWS cells."""
     found = _normalize(_residue(_to_grids(frames)))
     scale = float(numpy.sqrt(COLUMNS * ROWS))
     return {token: float((found * _filtered(token)).sum()) * scale for token in tokens}
@@ -69,7 +69,7 @@ def _neighbours(grids: Grid) -> Grid:
 def _normalize(grid: Grid) -> Grid:
     centred = grid - grid.mean()
     length = float(numpy.sqrt((centred**2).sum()))
-    return centred / length if length else centred
+    return numpy.asarray(centred / (length or 1.0), numpy.float32)
 
 
 @lru_cache(maxsize=2_000)
