@@ -232,7 +232,7 @@ import os, sys
 from pathlib import Path
 from apps.watermark.app import CATALOGUE, RULES
 from mulligan import App, attempt
-app = App("sqlite://", rules=RULES, catalogue=CATALOGUE)
+app = App("sqlite:///:memory:", rules=RULES, catalogue=CATALOGUE)
 @app.task
 def encode(target):
     attempt().run(["ffmpeg", "-hide_banner", "-y", "-f", "lavfi", "-i", "testsrc=d=1", "-f", "mp4", target])

@@ -128,7 +128,7 @@ class Visitor:
     def post(self, path: str, *, shown: str = "/account", **fields: Any) -> httpx.Response:
         return self.client.post(path, data={"csrf": self.token(shown), **fields})
 
-    def upload(self, path: str, name: str, content: bytes, *, shown: str, **fields: Any) -> httpx.Response:
+    def upload(self, path: str, name: str, content: bytes, /, *, shown: str, **fields: Any) -> httpx.Response:
         files = {"video": (name, content, "video/mp4")}
         return self.client.post(path, data={"csrf": self.token(shown), **fields}, files=files)
 
