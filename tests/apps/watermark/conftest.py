@@ -1,9 +1,10 @@
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from watermark_world import World, make_clip, watermark_world
+from watermark_world import QUIET, World, make_clip, watermark_world
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -16,6 +17,16 @@ def _programs() -> None:
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A second of a small picture."""
     return make_clip(tmp_path_factory.mktemp("clips") / "small.mp4")
+
+
+@pytest.fixture(scope="session")
+def long_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four minutes, long enough to be stopped in the middle: the same seconds again and again."""
+    folder = tmp_path_factory.mktemp("long")
+    once = make_clip(folder / "once.mp4", "testsrc2=s=640x360:r=25:d=2")
+    again = ("-stream_loop", "120", "-i", once, "-c", "copy", folder / "long.mp4")
+    subprocess.run([*QUIET, *again], check=True)
+    return folder / "long.mp4"
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import httpx
 import pytest
 from mail_sink import mail_server
 from sqlalchemy import text
-from watermark_world import World, make_clip, served, watermark_world
+from watermark_world import World, served, watermark_world
 
 from live import eventually, working
 from mulligan.testing import sandbox
@@ -67,12 +67,6 @@ def server_process(world: World, url: str) -> Iterator["subprocess.Popen[str]"]:
         finally:
             if process.poll() is None:
                 process.kill()
-
-
-@pytest.fixture(scope="module")
-def long_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Long enough to be killed in the middle."""
-    return make_clip(tmp_path_factory.mktemp("long") / "long.mp4", "testsrc2=s=960x540:r=25:d=30")
 
 
 def test_m2_a_job_that_runs_for_31_minutes_with_its_worker_dead_is_pending_at_the_next_tick(

@@ -163,10 +163,8 @@ def full_disk(world: World) -> Job[Any]:
     return found
 
 
-def killed(world: World) -> Job[Any]:
-    """By the system, as for lack of memory: SIGKILL, which a shell reports as 137."""
-    long = make_clip(world.folder / "long.mp4", "testsrc2=s=1280x720:r=25:d=20")
-    job_id = publish_one(world, video=long)
+def kill_while_marking(world: World, video: Path) -> Job[Any]:
+    job_id = publish_one(world, video=video)
     killer = threading.Thread(target=lambda: eventually(kill_ffmpeg))
     killer.start()
     world.work()
@@ -185,12 +183,13 @@ def kill_ffmpeg() -> bool:
     return False
 
 
-RETRIED = [(full_disk, "DISK_FULL"), (killed, "OUT_OF_MEMORY")]
+def test_w3_a_full_disk_is_retried(small_world: World) -> None:
+    assert_waits(small_world, full_disk(small_world), "DISK_FULL")
 
 
-@pytest.mark.parametrize(("cause", "code"), RETRIED, ids=[cause.__name__ for cause, _ in RETRIED])
-def test_w3_retried(cause: Callable[[World], Job[Any]], code: str, small_world: World) -> None:
-    assert_waits(small_world, cause(small_world), code)
+def test_w3_exit_137_is_retried(small_world: World, long_clip: Path) -> None:
+    """Killed by the system, as for lack of memory: SIGKILL, which a shell reports as 137."""
+    assert_waits(small_world, kill_while_marking(small_world, long_clip), "OUT_OF_MEMORY")
 
 
 def assert_waits(world: World, job: Job[Any], code: str) -> None:
@@ -200,9 +199,8 @@ def assert_waits(world: World, job: Job[Any], code: str) -> None:
     assert not list(world.watermark.files.folder.rglob("*.1.part"))
 
 
-def test_w3_a_timeout_of_ffmpeg_is_retried(tmp_path: Path) -> None:
-    long = make_clip(tmp_path / "long.mp4", "testsrc2=s=1280x720:r=25:d=20")
-    with watermark_world(f"sqlite:///{tmp_path}/app.db", tmp_path, long, timeout="200ms") as world:
+def test_w3_a_timeout_of_ffmpeg_is_retried(tmp_path: Path, long_clip: Path) -> None:
+    with watermark_world(f"sqlite:///{tmp_path}/app.db", tmp_path, long_clip, timeout="200ms") as world:
         assert_waits(world, run_once(world), "TIMEOUT")
 
 
