@@ -89,7 +89,7 @@ class Marking:
         frames = attempt().run(read_command(video), timeout=self.timeout, progress=progress_reader()).stdout
         scores = sorted(mark.score(frames, tokens).items(), key=lambda item: -item[1])
         best = scores[0] if scores and scores[0][1] >= mark.THRESHOLD else None
-        shown = [Score(token, round(score, 1)) for token, score in scores[:MOST_SHOWN]]
+        shown = [Score(token, round(score, 1) + 0.0) for token, score in scores[:MOST_SHOWN]]
         return Finding(best[0] if best else None, len(scores), shown)
 
 

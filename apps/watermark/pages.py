@@ -32,7 +32,7 @@ class CampaignPages:
     def routes(self) -> list[Route]:
         one = "/campaigns/{id}"
         return [
-            Route("/", self.list_campaigns, methods=["GET"]),
+            Route("/", self.start, methods=["GET"]),
             Route("/campaigns", self.list_campaigns, methods=["GET"]),
             Route("/campaigns", self.create, methods=["POST"]),
             Route("/campaigns/new", self.new, methods=["GET"]),
@@ -44,6 +44,9 @@ class CampaignPages:
             Route(f"{one}/tokens/{{token}}/retry", self.retry, methods=["POST"]),
             Route(f"{one}/tokens/{{token}}/events", self.follow_token, methods=["GET"]),
         ]
+
+    def start(self, request: Request) -> Response:
+        return _go(request, "/campaigns")
 
     def list_campaigns(self, request: Request) -> Response:
         account = require_account(request)

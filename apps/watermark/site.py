@@ -29,7 +29,7 @@ def build_site(watermark: Watermark) -> Site:
         folder=Path(__file__).parent,
         routes=[route for each in pages for route in each(watermark).routes()],
         database=watermark.database,
-        menu=[("Campaigns", "/"), ("Whose copy is this?", "/detections"), ("Account", "/account")],
+        menu=[("Campaigns", "/campaigns"), ("Detect", "/detections"), ("Account", "/account")],
         accounts=watermark.accounts,
         owner=owner,
     )

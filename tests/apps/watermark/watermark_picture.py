@@ -3,6 +3,7 @@
 With `--all FOLDER`, every page is written there, in both schemes and on a phone, to be looked at.
 """
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from live import eventually, working
 from mulligan import JobFilter
 
 PEOPLE = ("Kim Park", "Noor Haddad", "Ines Duarte", "Tomasz Lis", "Mei Tanaka", "Jonas Berg", "Ada Okafor")
+PICTURE = "testsrc2=s=640x360:r=25:d=2"
 WIDE, PHONE = {"width": 1180, "height": 820}, {"width": 390, "height": 844}
 
 
@@ -30,10 +32,23 @@ def fill(world: World) -> Account:
     world.publish(spring)
     with working(world.app, concurrency=2):
         eventually(lambda: world.app.counts(JobFilter(state=("queued", "running", "waiting"))).total == 0, seconds=120)
+        leak(world, ann, world.target(world.tokens(winter)[1]))
     for token in world.tokens(spring)[:2]:
         world.watermark.campaigns.count_download(token, 3)
     assert world.state(winter) == "READY" and world.state(spring) == "PARTIAL"
     return ann
+
+
+def leak(world: World, account: Account, video: Path) -> None:
+    """A copy that turned up."""
+    suspect = world.watermark.files.suspect(account.id, "leak")
+    suspect.parent.mkdir()
+    shutil.copy(video, suspect)
+    job = world.watermark.detect.options(owner=account.id, delay="1s").enqueue("leak")
+    world.watermark.detections.create(
+        "leak", account=account.id, campaign=None, video_name="found-on-a-forum.mp4", enqueue=lambda _: job.id
+    )
+    world.app.wait(job, timeout="60s")
 
 
 def sign_in(page: Page, base: str, account: Account) -> None:
@@ -68,6 +83,7 @@ def take(world: World, browser: Browser, base: str, account: Account, target: Pa
         "draft": draft,
         "new": f"{base}/campaigns/new",
         "detections": f"{base}/detections",
+        "detection": f"{base}/detections/leak",
         "account": f"{base}/account",
         "download": f"{base}/downloads/{link}",
         "missing": f"{base}/campaigns/0",
@@ -84,15 +100,17 @@ def take(world: World, browser: Browser, base: str, account: Account, target: Pa
 
 def main(target: Path, *, is_all: bool) -> None:
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    with (
-        TemporaryDirectory() as name,
-        watermark_world(f"sqlite:///{name}/app.db", Path(name), make_clip(Path(name, "clip.mp4"))) as world,
-    ):
-        account = fill(world)
-        with served(world) as site, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
-            take(world, browser, site.base, account, target, is_all=is_all)
-            browser.close()
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        # Nobody waits a minute for the second try.
+        (folder / "policies.yaml").write_text("kinds: {watermark: {backoff: {type: steps, delays: [10ms]}}}")
+        os.environ["MULLIGAN_POLICIES_FILE"] = str(folder / "policies.yaml")
+        with watermark_world(f"sqlite:///{name}/app.db", folder, make_clip(folder / "clip.mp4", PICTURE)) as world:
+            account = fill(world)
+            with served(world) as site, sync_playwright() as playwright:
+                browser = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
+                take(world, browser, site.base, account, target, is_all=is_all)
+                browser.close()
 
 
 if __name__ == "__main__":
