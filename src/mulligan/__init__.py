@@ -77,8 +77,11 @@ __all__ = [
     "BatchExpired",
     "BatchNotFound",
     "BatchState",
+    "Bulletin",
     "Conflict",
+    "Content",
     "Decorrelated",
+    "Entry",
     "ErrorCode",
     "Event",
     "EventsMissed",
@@ -100,6 +103,7 @@ __all__ = [
     "Linear",
     "MulliganError",
     "NotAllowed",
+    "Notice",
     "Owner",
     "PayloadTooLarge",
     "ProgramFailed",
@@ -122,6 +126,7 @@ __all__ = [
     "StoreUnavailable",
     "SubmitRateExceeded",
     "Subscription",
+    "Tone",
     "TooManyJobs",
     "TransactionEnded",
     "UndeclaredProxy",
@@ -136,12 +141,18 @@ __all__ = [
 if _typing.TYPE_CHECKING:
     from mulligan.app import App
     from mulligan.console.batches import Batch
-    from mulligan.notify.subscription import Subscription
+    from mulligan.notify.content import Content, Entry, Tone
+    from mulligan.notify.subscription import Bulletin, Notice, Subscription
 else:
     _LATER = {
         "App": "mulligan.app",
         "Batch": "mulligan.console.batches",
+        "Bulletin": "mulligan.notify.subscription",
+        "Content": "mulligan.notify.content",
+        "Entry": "mulligan.notify.content",
+        "Notice": "mulligan.notify.subscription",
         "Subscription": "mulligan.notify.subscription",
+        "Tone": "mulligan.notify.content",
     }
 
     def __getattr__(name: str) -> object:

@@ -349,9 +349,11 @@ def aliases() -> str:
     return table(("name", "stands for"), [*rows, ("`R`", "what the task's function returns")])
 
 
+MAILS = "Notice Bulletin Content Entry Tone"
 POLICIES = (
     *("RetryPolicy", "Fixed", "Steps", "Linear", "Exponential", "Full", "Decorrelated", "Added", "Window"),
     *("Rule", "ErrorCode", "Failure", "Verdict", "Service", "Queue", "Owner", "Subscription", "Alert"),
+    *MAILS.split(),
 )
 
 
@@ -378,6 +380,8 @@ def policies() -> Iterator[str]:
     owners = "[Fair queues](../guides/fairness.md); [limits](../guides/limits.md)."
     yield _section(2, "Queues and owners", owners, _all("Queue Owner"))
     yield _section(2, "Subscriptions", "[Notifications](../guides/notifications.md).", _all("Subscription"))
+    mails = "What the functions of a subscription get, and what a `template=` returns."
+    yield _section(2, "Mails of your own", mails, *(record(getattr(mulligan, name)) for name in MAILS.split()))
     yield _section(2, "Alerts", "[Alerts](../guides/alerts.md).", _all("Alert"))
 
 
