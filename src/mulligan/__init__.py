@@ -41,6 +41,7 @@ from mulligan.errors import (
     StoreFull,
     StoreUnavailable,
     SubmitRateExceeded,
+    TargetRefused,
     TooManyJobs,
     TransactionEnded,
     UndeclaredProxy,
@@ -79,6 +80,7 @@ __all__ = [
     "BatchState",
     "Conflict",
     "Decorrelated",
+    "Egress",
     "ErrorCode",
     "Event",
     "EventsMissed",
@@ -122,6 +124,7 @@ __all__ = [
     "StoreUnavailable",
     "SubmitRateExceeded",
     "Subscription",
+    "TargetRefused",
     "TooManyJobs",
     "TransactionEnded",
     "UndeclaredProxy",
@@ -136,11 +139,13 @@ __all__ = [
 if _typing.TYPE_CHECKING:
     from mulligan.app import App
     from mulligan.console.batches import Batch
+    from mulligan.egress import Egress
     from mulligan.notify.subscription import Subscription
 else:
     _LATER = {
         "App": "mulligan.app",
         "Batch": "mulligan.console.batches",
+        "Egress": "mulligan.egress",
         "Subscription": "mulligan.notify.subscription",
     }
 

@@ -202,6 +202,7 @@ _PACKS = (
     ),
     ErrorCode("IMPORT_FAILED", "Part of the program is missing on a worker. We’ll retry.", "retryable", 500),
     ErrorCode("NETWORK", "Another system can’t be reached. We’ll retry.", "retryable", 502, blames_service=True),
+    ErrorCode("NOT_A_PAGE", "This address leads to a file, or to nothing that can be shown.", "final", 422),
     ErrorCode("NOT_PERMITTED", "The worker isn’t permitted to do this.", "final", 500),
     ErrorCode("OUT_OF_MEMORY", "This was stopped, most likely for lack of memory. We’ll retry.", "retryable", 500),
     ErrorCode("PROGRAM_CRASHED", "A program this needs crashed. We’ll retry.", "retryable", 500),
