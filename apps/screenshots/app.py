@@ -30,8 +30,9 @@ from mulligan import (
     attempt,
 )
 
-# 5, 25 and 125 seconds after the first three failures; the fourth is final.
-POLICY = RetryPolicy(max_attempts=4, backoff=Exponential("5s", factor=5, jitter=None))
+# 5, 25 and 125 seconds after the first three failures; the fourth is final. The deadline ends what is held because its
+# site never comes back.
+POLICY = RetryPolicy(max_attempts=4, backoff=Exponential("5s", factor=5, jitter=None), deadline="1d")
 RULES = (
     Rule("INSUFFICIENT_CREDITS", "final", when=InsufficientCredits, name="screenshots.credits"),
     Rule("INVALID_INPUT", "final", when=(ValueError, TypeError), name="screenshots.arguments"),
@@ -43,7 +44,7 @@ CATALOGUE = (
     ErrorCode("TARGET_REFUSED", "This page leads to an address that may not be opened.", "final", 422),
 )
 # One breaker for each host: a dead site delays no other.
-SITES = Service("site:*", window=20, min_calls=5, cooldown="30s")
+SITES = Service("site:*", window=20, min_calls=10, cooldown="30s")
 COSTS = {"screenshot": 1, "pdf_generation": 2}
 # Every capture has it; the jobs that return credits do not.
 TAG = "capture"

@@ -22,7 +22,8 @@ class SiteFailed(Exception):
 
     def __init__(self, url: str, status: int, headers: Mapping[str, str]) -> None:
         super().__init__(f"{host_of(url)} answered with the status {status}")
-        self.status, self.headers = status, dict(headers)
+        self.status = status
+        self.headers = {name.title(): value for name, value in headers.items()}
 
 
 class Camera:

@@ -1,13 +1,13 @@
 """What people and programs do with captures: submit, find, retry, cancel. Pages and API share it."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import Any
 
 from apps.screenshots.access import Caller, Refusal
 from apps.screenshots.app import COSTS, TAG, Screenshots
 from apps.screenshots.capture import without_fragment
+from apps.screenshots.words import was_retried
 from mulligan import (
     Conflict,
     IllegalMove,
@@ -131,8 +131,7 @@ class Captures:
 def can_retry(job: Job[Any]) -> bool:
     """A job that runs may be stuck, which the engine knows. One that was retried manually already is as good as
     queued."""
-    is_retried = job.trigger == "manual" and not job.failures and job.due_at <= datetime.now(UTC)
-    return job.state in (State.FAILED, State.RUNNING) or (job.state is State.WAITING and not is_retried)
+    return job.state in (State.FAILED, State.RUNNING) or (job.state is State.WAITING and not was_retried(job))
 
 
 def _insufficient(error: InsufficientCredits) -> Refusal:

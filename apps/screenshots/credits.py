@@ -131,7 +131,8 @@ class Credits:
         """Make the account of a new owner, once."""
         insert: Any = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
         made = insert(self.accounts).values(owner=owner, balance=0).on_conflict_do_nothing()
-        if connection.execute(made).rowcount == 1 and self._first:
+        is_new = connection.execute(made.returning(self.accounts.c.owner)).first() is not None
+        if is_new and self._first:
             self._change(connection, owner, self._first, GRANT)
 
     def _change(self, connection: Any, owner: str, amount: int, kind: str, job: str | None = None) -> None:
@@ -148,6 +149,6 @@ def _run(connection: Any, statement: Executable) -> Any:
     """Execute on a connection of SQLAlchemy, or on one of the driver, as the engine gives it to `can_retry`."""
     if isinstance(connection, Connection):
         return connection.execute(statement)
-    is_postgres = type(connection).__module__.startswith("psycopg")
+    is_postgres = any(kind.__module__.startswith("psycopg") for kind in type(connection).__mro__)
     compiled = statement.compile(dialect=_POSTGRES if is_postgres else _SQLITE)  # type: ignore[attr-defined]
     return connection.execute(str(compiled), compiled.params)

@@ -13,7 +13,10 @@ MENU = [("Captures", "/"), ("Keys", "/keys"), ("Operations", "/admin")]
 
 
 def build(url: str, options: Options | None = None) -> Site:
-    screenshots = Screenshots(url, options)
+    return build_site(Screenshots(url, options))
+
+
+def build_site(screenshots: Screenshots) -> Site:
     accounts = Accounts(screenshots.database)
     return Site(
         screenshots.app,

@@ -21,8 +21,14 @@ def status_of(job: Job[Any]) -> str:
 
 
 def next_retry(job: Job[Any]) -> datetime | None:
-    """When it is retried automatically."""
-    return job.due_at if job.state is State.WAITING and job.failures else None
+    """When it is retried automatically. A manual retry is due at once."""
+    is_planned = job.state is State.WAITING and job.attempt and not was_retried(job)
+    return job.due_at if is_planned else None
+
+
+def was_retried(job: Job[Any]) -> bool:
+    """A person has asked for another try, which has not begun yet."""
+    return job.trigger == "manual" and not job.failures and not job.snoozes
 
 
 def last_failure(job: Job[Any]) -> str | None:
