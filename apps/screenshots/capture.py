@@ -10,10 +10,11 @@ from playwright.async_api import Error, Page, Request, Response
 
 from apps.screenshots.browser import Browser, Viewport
 from apps.screenshots.proxy import Proxy
-from mulligan import Egress
+from mulligan import Egress, FinalError
 
 # Chromium draws no higher pictures.
 HIGHEST = 16_384
+NOTHING = (204, 205)
 TOO_MANY, BROKEN = 429, 500
 
 
@@ -37,16 +38,19 @@ class Camera:
         await self._look_up(url)
         async with self._browser.page(viewport) as (page, proxy):
             await self._visit(page, url, proxy)
-            if not full_page:
-                return await page.screenshot(timeout=self._milliseconds)
-            return await _draw_all(page, viewport)
+            async with asyncio.timeout(self._milliseconds / 1_000):
+                drawn = await (_draw_all(page, viewport) if full_page else page.screenshot(timeout=self._milliseconds))
+            _raise_refusal(proxy)
+            return drawn
 
     async def print_pdf(self, url: str, viewport: Viewport) -> bytes:
         await self._look_up(url)
         async with self._browser.page(viewport) as (page, proxy):
             await self._visit(page, url, proxy)
             async with asyncio.timeout(self._milliseconds / 1_000):
-                return await page.pdf(format="A4", print_background=True)
+                printed = await page.pdf(format="A4", print_background=True)
+            _raise_refusal(proxy)
+            return printed
 
     async def _look_up(self, url: str) -> None:
         """What cannot be reached needs no browser to say so."""
@@ -83,8 +87,10 @@ def _is_of_page(request: Request) -> bool:
 
 
 def _check_status(answers: list[Response]) -> None:
-    """Raises SiteFailed. Other statuses, as 404, are what the page is like."""
+    """Raises SiteFailed or FinalError. Other statuses, as 404, are what the page is like."""
     last = answers[-1] if answers else None
+    if last is not None and last.status in NOTHING:
+        raise FinalError(f"{host_of(last.url)} answered with the status {last.status}", code="NOT_A_PAGE")
     if last is not None and (last.status >= BROKEN or last.status == TOO_MANY):
         raise SiteFailed(last.url, last.status, last.headers)
 

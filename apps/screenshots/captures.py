@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
+from uuid import UUID
 
 from apps.screenshots.access import Caller, Refusal
 from apps.screenshots.app import COSTS, TAG, Screenshots
@@ -16,9 +17,11 @@ from mulligan import (
     Job,
     JobFilter,
     JobNotFound,
+    MulliganError,
     NotAllowed,
     State,
     StillRunning,
+    StoreUnavailable,
     SubmitRateExceeded,
     TargetRefused,
     TooManyJobs,
@@ -75,15 +78,21 @@ class Captures:
     def find(self, caller: Caller, job_id: str) -> Job[Any]:
         """Raises Refusal, also for what belongs to another owner."""
         try:
-            job = self._app.job(job_id, owner=caller.owner)
-        except JobNotFound:
+            job = self._app.job(str(UUID(job_id)), owner=caller.owner)
+        except (JobNotFound, ValueError):
             job = None
         if job is None or job.kind not in COSTS:
             raise Refusal(404, "NOT_FOUND", "There is no such job.")
         return job
 
     def list(self, caller: Caller, *, limit: int = 50, cursor: str | None = None) -> Any:
-        return self._app.jobs(JobFilter(tag=TAG), owner=caller.owner, limit=limit, cursor=cursor)
+        """One page, newest first. Raises Refusal."""
+        try:
+            return self._app.jobs(JobFilter(tag=TAG), owner=caller.owner, limit=limit, cursor=cursor)
+        except StoreUnavailable:
+            raise
+        except MulliganError:
+            raise Refusal(400, "VALIDATION_ERROR", "This cursor is of no page.") from None
 
     def retry(self, caller: Caller, job_id: str) -> Job[Any]:
         """A planned automatic retry is replaced. Raises Refusal."""
@@ -91,7 +100,7 @@ class Captures:
         if not can_retry(job):
             raise Refusal(400, "VALIDATION_ERROR", NOT_RETRYABLE)
         try:
-            return self._app.retry(job_id, owner=caller.owner, actor=caller.actor)
+            return self._app.retry(job.id, owner=caller.owner, actor=caller.actor)
         except StillRunning:
             raise Refusal(409, "CONCURRENT_MODIFICATION", BUSY) from None
         except IllegalMove:
@@ -103,9 +112,9 @@ class Captures:
 
     def cancel(self, caller: Caller, job_id: str) -> Job[Any]:
         """Raises Refusal."""
-        self.find(caller, job_id)
+        job = self.find(caller, job_id)
         try:
-            return self._app.cancel(job_id, owner=caller.owner, actor=caller.actor)
+            return self._app.cancel(job.id, owner=caller.owner, actor=caller.actor)
         except IllegalMove:
             raise Refusal(400, "VALIDATION_ERROR", "Job is over and cannot be cancelled") from None
 

@@ -10,6 +10,7 @@ from asyncio import IncompleteReadError, LimitOverrunError, StreamReader, Stream
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from urllib.parse import urlsplit
 
 from mulligan import Egress, TargetRefused
@@ -82,11 +83,22 @@ class Proxy:
         finally:
             onward.close()
 
+    async def _connect(self, host: str, port: int) -> socket.socket:
+        """A thread cannot be cancelled: a connection that it makes for a page that is gone is closed."""
+        connecting = asyncio.get_running_loop().run_in_executor(
+            None, partial(self._egress.open, host, port, timeout=CONNECT_WITHIN)
+        )
+        try:
+            return await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            connecting.add_done_callback(_close_late)
+            raise
+
     async def _open(
         self, host: str, port: int, writer: StreamWriter, *, is_tunnel: bool
     ) -> tuple[StreamReader, StreamWriter] | None:
         try:
-            connection = await asyncio.to_thread(self._egress.open, host, port, timeout=CONNECT_WITHIN)
+            connection = await self._connect(host, port)
         except TargetRefused as refused:
             self.refused.append(refused)
             writer.write(_REFUSED)
@@ -97,6 +109,11 @@ class Proxy:
         else:
             return await _open_streams(connection)
         return None
+
+
+def _close_late(connecting: "asyncio.Future[socket.socket]") -> None:
+    if not connecting.cancelled() and connecting.exception() is None:
+        connecting.result().close()
 
 
 async def _open_streams(connection: socket.socket) -> tuple[StreamReader, StreamWriter]:

@@ -64,6 +64,12 @@ class Handler(BaseHTTPRequestHandler):
     def on_empty(self) -> None:
         self.close_connection = True
 
+    def on_nothing(self) -> None:
+        self.answer(b"", 204)
+
+    def on_file(self) -> None:
+        self.answer(b"abc", **{"content-type": "application/zip", "content-disposition": "attachment"})
+
     def on_spin(self) -> None:
         self.answer(b"<script>while (true) {}</script>")
 

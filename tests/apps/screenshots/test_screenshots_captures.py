@@ -60,6 +60,13 @@ def test_s1_a_page_that_says_404_is_what_it_is(warm: World) -> None:
     assert warm.wait(warm.submit(warm.sites.url("/nowhere-here")))["status"] == "COMPLETED"
 
 
+@pytest.mark.parametrize("path", ["/nothing", "/file"])
+def test_s1_what_is_no_page_is_final(warm: World, path: str) -> None:
+    shown = warm.wait(warm.submit(warm.sites.url(path)))
+    assert (shown["status"], shown["retryCount"], shown["isRetryable"]) == ("FAILED", 0, False)
+    assert warm.app.job(shown["jobId"]).error_code == "NOT_A_PAGE"
+
+
 @pytest.mark.parametrize(
     ("path", "code"),
     [

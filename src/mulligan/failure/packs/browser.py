@@ -17,7 +17,7 @@ RULES: tuple[Rule, ...] = (
         "PROGRAM_CRASHED",
         "retryable",
         when=_ERROR,
-        message="(page|target) crashed|browser has been closed",
+        message="(page|target) crashed|browser has been closed|frame was detached",
         name="browser.crashed",
     ),
     Rule("CERTIFICATE_INVALID", "final", when=_ERROR, message="net::ERR_CERT_", name="browser.certificate"),
@@ -29,13 +29,13 @@ RULES: tuple[Rule, ...] = (
         message="cannot navigate to invalid URL|net::ERR_(INVALID_URL|UNSAFE_PORT|UNKNOWN_URL_SCHEME|UNSAFE_REDIRECT)",
         name="browser.url",
     ),
-    # A file to save, or the status 204: there is nothing to show, now or later.
-    Rule("NOT_A_PAGE", "final", when=_ERROR, message="download is starting|net::ERR_ABORTED", name="browser.no_page"),
+    # A file to save: there is nothing to show, now or later.
+    Rule("NOT_A_PAGE", "final", when=_ERROR, message="download is starting", name="browser.download"),
     Rule(
         "HTTP_BROKEN",
         "retryable",
         when=_ERROR,
-        message=r"net::ERR_(EMPTY_RESPONSE|INVALID_|CONTENT_|INCOMPLETE_|RESPONSE_|HTTP_RESPONSE_|HTTP2_)",
+        message=r"net::ERR_(ABORTED|EMPTY_RESPONSE|INVALID_|CONTENT_|INCOMPLETE_|RESPONSE_|HTTP_RESPONSE_|HTTP2_)",
         name="browser.broken",
     ),
     # Refused, reset, unknown host, unreachable, TLS, proxy.
