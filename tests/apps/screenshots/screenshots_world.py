@@ -1,32 +1,22 @@
 """The screenshot API on a store, with its delays divided by a hundred, and programs that use it."""
 
 import contextlib
-import socket
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from datetime import timedelta
+from collections.abc import Iterator
 from functools import cached_property
-from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
 
 import httpx
 from apps.screenshots.app import COSTS, TAG, Screenshots
-from apps.screenshots.options import Options, parse_endpoints
 from apps.screenshots.site import build_site
-from live import eventually, working
+from screenshots_make import make_screenshots, resolve_test_names
 from screenshots_sites import Sites
 from site_server import serve
 
+from live import eventually, working
 from mulligan import Job, JobFilter, State
 
-POLICIES = """
-kinds:
-  screenshot: {backoff: {type: exponential, base: 50ms, factor: 5, jitter: none}}
-  pdf_generation: {backoff: {type: exponential, base: 50ms, factor: 5, jitter: none}}
-services:
-  "site:*": {cooldown: 300ms}
-"""
+__all__ = ["NOWHERE", "PRIVATE", "World", "make_screenshots", "resolve_test_names", "serving"]
+
 # They fail without a browser: one may exist later, the other is final.
 NOWHERE, PRIVATE = "http://nowhere.test/", "http://private.test/"
 
@@ -80,7 +70,7 @@ class World:
     def settled(self) -> None:
         """Wait until nothing is left to do, returns of credits included."""
         live = (State.QUEUED, State.RUNNING, State.WAITING)
-        eventually(lambda: not self.app.jobs(JobFilter(state=live)).jobs)
+        eventually(lambda: not self.app.jobs(JobFilter(state=live)).jobs, seconds=120)
 
     def check_ledger(self) -> None:
         check_ledger(self.all)
@@ -113,31 +103,6 @@ def check_ledger(screenshots: Screenshots) -> None:
         net = sum(entry.amount for entry in entries if entry.job == job_id)
         owed = 0 if job.state in (State.FAILED, State.CANCELLED) else -COSTS[job.kind]
         assert (net, reserved[job_id].is_held) == (owed, owed != 0), job
-
-
-def resolve_test_names(host: str, port: int) -> list[Any]:
-    """`….test` is loopback, apart from names that lead nowhere or into a private network."""
-    if host.endswith("nowhere.test"):
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-    address = {"private.test": "10.0.0.5", "metadata.test": "169.254.169.254"}.get(host, "127.0.0.1")
-    return [ip_address(address)]
-
-
-def make_screenshots(
-    url: str, folder: Path, sites: Sites, *, resolve: Callable[..., Any] = resolve_test_names, **options: Any
-) -> Screenshots:
-    policies = folder / "policies.yaml"
-    if "policies" not in options:
-        policies.write_text(POLICIES)
-    given: dict[str, Any] = {
-        "results": folder / "results",
-        "allowed": parse_endpoints(sites.endpoint),
-        "page_timeout": timedelta(seconds=20),
-        "policies": str(policies),
-    }
-    screenshots = Screenshots(url, Options(**given | options))
-    screenshots.egress = replace(screenshots.egress, resolve=resolve)
-    return screenshots
 
 
 @contextlib.contextmanager

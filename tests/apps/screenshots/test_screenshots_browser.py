@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from apps.screenshots.browser import Browser
 from apps.screenshots.capture import Camera
-from live import eventually
 from screenshots_sites import Sites
 from screenshots_world import World, make_screenshots, serving
 
+from live import eventually
 from mulligan import JobFilter, State
 
 

@@ -6,8 +6,9 @@ import struct
 
 import pypdf
 import pytest
-from live import eventually
 from screenshots_world import World
+
+from live import eventually
 
 
 def size_of(png: bytes) -> tuple[int, int]:
