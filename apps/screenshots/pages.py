@@ -68,9 +68,10 @@ class Pages:
 
     def show(self, request: Request) -> Response:
         job = self._captures.find(_caller(request), request.path_params["job_id"])
-        explained = self._app.explain(job.id, for_owner=True)
-        blocked = self._app.blocked_by([job])
-        return page(request, "capture.html", row=_row(job, blocked), story=explained)
+        told = self._app.explain(job.id, for_owner=True).happened
+        # The owner knows who it is.
+        story = [line.replace(f" for {job.owner}", "") for line in told]
+        return page(request, "capture.html", row=_row(job, self._app.blocked_by([job])), story=story)
 
     async def retry(self, request: Request) -> Response:
         await read_form(request)
@@ -224,8 +225,18 @@ def _row(job: Job[Any], blocked: dict[str, str]) -> dict[str, Any]:
         "is_retryable": is_retryable(job),
         "can_retry": can_retry(job) and job.state is not State.RUNNING,
         "can_cancel": not job.state.is_final,
-        "held_by": blocked.get(job.id, "").removeprefix("service/site:") if job.id in blocked else None,
+        "held_by": _held_by(blocked.get(job.id)),
     }
+
+
+def _held_by(blocked: str | None) -> str | None:
+    """What keeps a capture from running, for its owner."""
+    if blocked is None:
+        return None
+    kind, _, name = blocked.partition("/")
+    if kind == "service":
+        return f"{name.removeprefix('site:')} is not answering. This waits until it does."
+    return "Paused by the operator. This waits until it goes on."
 
 
 def _read_order(form: dict[str, str]) -> Order:

@@ -20,7 +20,7 @@ services:
 """
 
 
-def resolve_test_names(host: str, port: int) -> list[Any]:
+def resolve_test_names(host: str, _: int) -> list[Any]:
     """`….test` is loopback, apart from names that lead nowhere or into a private network."""
     if host.endswith("nowhere.test"):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")

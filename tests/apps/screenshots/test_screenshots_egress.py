@@ -55,7 +55,7 @@ class Resolver:
     def __init__(self) -> None:
         self.asked: dict[str, int] = {}
 
-    def __call__(self, host: str, port: int) -> list[Any]:
+    def __call__(self, host: str, _: int) -> list[Any]:
         number = self.asked[host] = self.asked.get(host, 0) + 1
         answers = {
             "private.test": ["10.0.0.5"],
