@@ -1,6 +1,6 @@
 """Takes the picture of the application's page for its README.
 
-    PYTHONPATH=.:src:tests:tests/browser python tests/apps/screenshots/screenshots_pictures.py [FOLDER]
+PYTHONPATH=.:src:tests:tests/browser python tests/apps/screenshots/screenshots_pictures.py [FOLDER]
 """
 
 import sys
