@@ -36,3 +36,9 @@ def act(captures: Captures, caller: Caller, chance: random.Random) -> str:
     except Refusal as refusal:
         return f"{verb}: {refusal.code}"
     return verb
+
+
+def run_worker(url: str, folder: str, endpoint: str) -> None:
+    """Work until nothing is left."""
+    sites: Any = SimpleNamespace(endpoint=endpoint)
+    make_screenshots(url, Path(folder), sites, credits=10**6).app.run_until_idle(timeout="10m", concurrency=10)
