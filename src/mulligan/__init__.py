@@ -41,6 +41,7 @@ from mulligan.errors import (
     StoreFull,
     StoreUnavailable,
     SubmitRateExceeded,
+    TargetRefused,
     TooManyJobs,
     TransactionEnded,
     UndeclaredProxy,
@@ -81,6 +82,7 @@ __all__ = [
     "Conflict",
     "Content",
     "Decorrelated",
+    "Egress",
     "Entry",
     "ErrorCode",
     "Event",
@@ -126,6 +128,7 @@ __all__ = [
     "StoreUnavailable",
     "SubmitRateExceeded",
     "Subscription",
+    "TargetRefused",
     "Tone",
     "TooManyJobs",
     "TransactionEnded",
@@ -141,6 +144,7 @@ __all__ = [
 if _typing.TYPE_CHECKING:
     from mulligan.app import App
     from mulligan.console.batches import Batch
+    from mulligan.egress import Egress
     from mulligan.notify.content import Content, Entry, Tone
     from mulligan.notify.subscription import Bulletin, Notice, Subscription
 else:
@@ -149,6 +153,7 @@ else:
         "Batch": "mulligan.console.batches",
         "Bulletin": "mulligan.notify.subscription",
         "Content": "mulligan.notify.content",
+        "Egress": "mulligan.egress",
         "Entry": "mulligan.notify.content",
         "Notice": "mulligan.notify.subscription",
         "Subscription": "mulligan.notify.subscription",
