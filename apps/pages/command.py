@@ -34,13 +34,14 @@ def main(build: Build, name: str) -> None:
             port=port,
             with_worker=not no_worker,
             concurrency=concurrency,
-            announce=_announce,
+            announce=announce,
         )
 
     serve()
 
 
-def _announce(address: str, link: str | None) -> None:
+def announce(address: str, link: str | None) -> None:
+    """Print the addresses once they can be used."""
     click.echo(f"Open {address}")
     click.echo(f"The dashboard of its jobs: {address}/ops")
     if link is not None:

@@ -74,7 +74,11 @@ INNER: Mapping[str, str] = {
     "PROGRAM_CRASHED": "UNKNOWN",
     "PROGRAM_FAILED": "UNKNOWN",
     "PROGRAM_MISSING": "UNKNOWN",
-    # Of mails and webhooks, which this application does not send by itself.
+    # Of mails, webhooks, videos and browsers, which this application does not use.
+    "MEDIA_DAMAGED": "UNKNOWN",
+    "MEDIA_MISSING": "UNKNOWN",
+    "MEDIA_UNSUPPORTED": "UNKNOWN",
+    "NOT_A_PAGE": "UNKNOWN",
     "MAIL_LOGIN_REFUSED": "UNKNOWN",
     "MAIL_REFUSED": "UNKNOWN",
     "MAIL_UNAVAILABLE": "UNKNOWN",

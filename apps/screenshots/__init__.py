@@ -1,1 +1,1 @@
-"""Take screenshots of web pages for owners who pay with credits."""
+"""Screenshots and PDFs of web pages, over an HTTP API and a page, paid with credits."""

@@ -41,6 +41,7 @@ from mulligan.errors import (
     StoreFull,
     StoreUnavailable,
     SubmitRateExceeded,
+    TargetRefused,
     TooManyJobs,
     TransactionEnded,
     UndeclaredProxy,
@@ -77,8 +78,12 @@ __all__ = [
     "BatchExpired",
     "BatchNotFound",
     "BatchState",
+    "Bulletin",
     "Conflict",
+    "Content",
     "Decorrelated",
+    "Egress",
+    "Entry",
     "ErrorCode",
     "Event",
     "EventsMissed",
@@ -100,6 +105,7 @@ __all__ = [
     "Linear",
     "MulliganError",
     "NotAllowed",
+    "Notice",
     "Owner",
     "PayloadTooLarge",
     "ProgramFailed",
@@ -122,6 +128,8 @@ __all__ = [
     "StoreUnavailable",
     "SubmitRateExceeded",
     "Subscription",
+    "TargetRefused",
+    "Tone",
     "TooManyJobs",
     "TransactionEnded",
     "UndeclaredProxy",
@@ -136,12 +144,20 @@ __all__ = [
 if _typing.TYPE_CHECKING:
     from mulligan.app import App
     from mulligan.console.batches import Batch
-    from mulligan.notify.subscription import Subscription
+    from mulligan.egress import Egress
+    from mulligan.notify.content import Content, Entry, Tone
+    from mulligan.notify.subscription import Bulletin, Notice, Subscription
 else:
     _LATER = {
         "App": "mulligan.app",
         "Batch": "mulligan.console.batches",
+        "Bulletin": "mulligan.notify.subscription",
+        "Content": "mulligan.notify.content",
+        "Egress": "mulligan.egress",
+        "Entry": "mulligan.notify.content",
+        "Notice": "mulligan.notify.subscription",
         "Subscription": "mulligan.notify.subscription",
+        "Tone": "mulligan.notify.content",
     }
 
     def __getattr__(name: str) -> object:

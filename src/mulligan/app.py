@@ -417,7 +417,7 @@ class App:
         return self.wiring.jobs.search(wanted, owner=owner, limit=limit, cursor=cursor)
 
     def counts(self, wanted: JobFilter | None = None, *, by: str = "state", owner: str | None = None) -> Counts:
-        """Count the jobs that match a filter by state, kind, code, group, owner or batch.
+        """Count the jobs that match a filter by state, kind, queue, code, last code, group, owner or batch.
 
             counts = app.counts(JobFilter(kind="convert"), by="code")
             print(counts.total, counts.groups)  # 7 {'TIMEOUT': 5, 'IO_ERROR': 2}

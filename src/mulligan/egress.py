@@ -17,7 +17,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from mulligan.errors import TargetRefused
 from mulligan.values.address import Address, Network, is_reachable, parse_address
-from mulligan.values.clock import Clock
+from mulligan.values.clock import Clock, SystemClock
+from mulligan.values.duration import Duration, parse
 
 LONGEST_URL = 2_000
 _PORTS = {"https": 443, "http": 80}
@@ -39,11 +40,58 @@ def _resolve_by_system(host: str, port: int) -> list[Address]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Egress:
-    """What outgoing connections may reach: public addresses and the allowed networks, on these ports."""
+    """What outgoing connections may reach: public addresses and the allowed networks, on these ports.
+
+        egress = Egress(ports=(80, 443))
+        target = egress.check("https://example.org/page")
+        connection = egress.open(target.host, target.port, timeout="10s")
+
+    `ports`      the ports that may be called
+    `allowed`    networks that may be reached although they are not public, as `ipaddress.ip_network("10.1.0.0/16")`
+    `endpoints`  single listeners that may be reached on any port, as `(ipaddress.ip_address("127.0.0.1"), 8080)`
+    `resolve`    finds the addresses of a host; default: the system's resolver
+
+    A name is resolved once. Every address that it has is checked, and the connection goes to a checked address.
+    """
 
     ports: Collection[int] = (443,)
     allowed: Collection[Network] = ()
+    endpoints: Collection[tuple[Address, int]] = ()
     resolve: Resolve = field(default=_resolve_by_system, repr=False, compare=False)
+
+    def check(self, url: str) -> "Target":
+        """Return the parts of a URL whose form and port are allowed. Its addresses are not looked at.
+
+        Raises TargetRefused.
+        """
+        return check_url(url, self)
+
+    def open(self, host: str, port: int, *, timeout: Duration = "10s") -> socket.socket:
+        """Connect to a checked address of the host, without TLS. The call blocks for at most `timeout`.
+
+        Raises TargetRefused, and OSError with its subclasses TimeoutError and socket.gaierror.
+        """
+        deadline = Deadline(SystemClock(), parse(timeout).total_seconds())
+        return _connect_to_one(find_addresses(self._target(host, port), self, deadline), port, deadline)
+
+    def look_up(self, host: str, port: int, *, timeout: Duration = "10s") -> list[Address]:
+        """Return every address of the host, all of them checked, without connecting.
+
+        The name may resolve to others a moment later: this tells a user early, and only `open` is safe. Raises as
+        `open`.
+        """
+        return find_addresses(self._target(host, port), self, Deadline(SystemClock(), parse(timeout).total_seconds()))
+
+    def _target(self, host: str, port: int) -> "Target":
+        bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+        return check_url(f"http://[{bare}]:{port}/" if ":" in bare else f"http://{bare}:{port}/", self)
+
+    def may_use(self, port: int) -> bool:
+        """Whether an address exists that may be called on this port."""
+        return port in self.ports or any(port == each for _, each in self.endpoints)
+
+    def may_reach(self, address: Address, port: int) -> bool:
+        return (address, port) in self.endpoints or (port in self.ports and is_reachable(address, self.allowed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +155,7 @@ def check_url(url: str, egress: Egress) -> Target:
     if "#" in url:
         raise TargetRefused("the URL", "must not contain a fragment (#…)")
     target = Target(parts.scheme, _check_host(parts), port or _PORTS[parts.scheme], _path(parts))
-    if target.port not in egress.ports or port == 0:
+    if not egress.may_use(target.port) or port == 0:
         allowed = ", ".join(map(str, sorted(egress.ports)))
         raise TargetRefused(target.shown, f"port {target.port} is not allowed; allowed: {allowed}")
     return target
@@ -119,7 +167,7 @@ def find_addresses(target: Target, egress: Egress, deadline: Deadline) -> list[A
     found = [literal] if literal else _resolve_in_time(target, egress.resolve, deadline)
     if not found:
         raise OSError(f"{target.host} has no address")
-    if not all(is_reachable(address, egress.allowed) for address in found):
+    if not all(egress.may_reach(address, target.port) for address in found):
         # The address stays out of the message: it would describe the operator's network.
         raise TargetRefused(target.shown, "leads to an address that is not public")
     return found

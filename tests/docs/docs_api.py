@@ -18,7 +18,7 @@ from docs_remedies import REMEDIES
 from docs_source import Member, Parameter, duration
 
 import mulligan
-from mulligan import App, Batch, JobFilter, RetryPolicy, State, testing
+from mulligan import App, Batch, Egress, JobFilter, RetryPolicy, State, testing
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 WRITTEN = "<!-- Written by tests/docs/docs_api.py from the code: change the docstrings, then run `make docs`. -->"
@@ -349,9 +349,11 @@ def aliases() -> str:
     return table(("name", "stands for"), [*rows, ("`R`", "what the task's function returns")])
 
 
+MAILS = "Notice Bulletin Content Entry Tone"
 POLICIES = (
     *("RetryPolicy", "Fixed", "Steps", "Linear", "Exponential", "Full", "Decorrelated", "Added", "Window"),
-    *("Rule", "ErrorCode", "Failure", "Verdict", "Service", "Queue", "Owner", "Subscription", "Alert"),
+    *MAILS.split(),
+    *("Rule", "ErrorCode", "Failure", "Verdict", "Service", "Queue", "Owner", "Subscription", "Alert", "Egress"),
 )
 
 
@@ -378,7 +380,11 @@ def policies() -> Iterator[str]:
     owners = "[Fair queues](../guides/fairness.md); [limits](../guides/limits.md)."
     yield _section(2, "Queues and owners", owners, _all("Queue Owner"))
     yield _section(2, "Subscriptions", "[Notifications](../guides/notifications.md).", _all("Subscription"))
+    mails = "What the functions of a subscription get, and what a `template=` returns."
+    yield _section(2, "Mails of your own", mails, *(record(getattr(mulligan, name)) for name in MAILS.split()))
     yield _section(2, "Alerts", "[Alerts](../guides/alerts.md).", _all("Alert"))
+    verbs = [call(f"egress.{verb.__name__}", verb, level=4) for verb in (Egress.check, Egress.look_up, Egress.open)]
+    yield _section(2, "URLs of users", "[URLs of users](../guides/urls-of-users.md).", _all("Egress"), *verbs)
 
 
 def _all(names: str) -> str:

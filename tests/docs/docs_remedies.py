@@ -79,7 +79,7 @@ REMEDIES = {
     "SubmitRateExceeded": "Wait `retry_after`, then repeat the call. If it is None, submit fewer jobs at once.",
     "ServerError": "Look at `status`: none means that the server cannot be reached, 401 and 403 concern the key.",
     "EventsMissed": "Load anew what you derive from events, then follow `after=error.position`.",
-    "TargetRefused": "Ask for another URL, or allow the port or the network in the settings of webhooks.",
+    "TargetRefused": "Ask for another URL, or allow its port or network in the settings of webhooks or your `Egress`.",
     "TaskError": "Raise one of its subclasses from a task.",
     "TransactionEnded": "Remove the commit, the rollback or `with connection:` from the projection's code.",
     "UndeclaredProxy": "Add `?proxy=transaction` to the URL.",

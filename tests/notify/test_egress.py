@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -136,3 +137,34 @@ def test_a_name_is_resolved_once(played: dict[str, Any]) -> None:
         assert (calls[url]["status"], calls[url]["new"]) == (200, [PUBLIC])
     assert played["asked"]["rebinding.test"] == played["asked"]["zero-ttl.test"] == 1
     assert set(ANSWERS) == set(played["asked"])
+
+
+def test_an_allowed_endpoint_is_one_address_and_one_port() -> None:
+    endpoint = (address("127.0.0.1"), 8080)
+    egress = Egress(ports=(80, 443), endpoints=[endpoint])
+    assert egress.check("http://127.0.0.1:8080/").port == 8080
+    reachable = [
+        (text, port)
+        for text in ("127.0.0.1", "127.0.0.2", "10.0.0.5", "8.8.8.8")
+        for port in (80, 443, 8080, 9090)
+        if egress.may_reach(address(text), port)
+    ]
+    assert reachable == [("127.0.0.1", 8080), ("8.8.8.8", 80), ("8.8.8.8", 443)]
+
+
+def test_an_opened_connection_goes_to_the_address_that_was_checked() -> None:
+    answers = iter([[address("127.0.0.1")], [address("10.0.0.5")]])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        egress = Egress(endpoints=[(address("127.0.0.1"), port)], resolve=lambda *_: next(answers))
+        with egress.open("site.test", port) as connection:
+            assert connection.getpeername() == ("127.0.0.1", port)
+        with pytest.raises(TargetRefused, match="not public"):
+            egress.open("site.test", port)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "::1", "localhost", "169.254.169.254", "0x7f.1", "a b", ""])
+def test_a_private_host_is_not_opened(host: str) -> None:
+    for ask in (Egress(ports=(80,)).open, Egress(ports=(80,)).look_up):
+        with pytest.raises(TargetRefused):
+            ask(host, 80)

@@ -354,6 +354,18 @@ def test_code_finds_the_recipient_and_names_whom_the_job_was_for(url: str) -> No
         assert skipped.reason == "the function of the code found no recipient"
 
 
+def test_a_recipient_with_a_name_is_greeted_by_it(url: str) -> None:
+    named = Subscription("named", types=["job.failed"], channel="email", to=lambda _: "Ada Lovelace <ada@example.org>")
+    plain = Subscription("plain", types=["job.failed"], channel="email", to="ops@example.org")
+    with notify_world(url, subscriptions=[named, plain]) as world:
+        world.tell()
+        world.fail("not a PDF")
+        world.tell()
+        texts = {message["To"]: text for message, text in zip(world.messages, world.texts(), strict=True)}
+    assert texts["Ada Lovelace <ada@example.org>"].startswith("Hello Ada Lovelace,")
+    assert "Hello" not in texts["ops@example.org"]
+
+
 def test_code_sends_webhooks_under_its_own_name(url: str) -> None:
     def write(notice: Notice) -> tuple[str, dict[str, Any]]:
         assert notice.batch is not None

@@ -153,7 +153,7 @@ class Client:
         return found
 
     def counts(self, wanted: JobFilter | None = None, *, by: str = "state") -> Counts:
-        """Count the jobs that match a filter by state, kind, code, group, owner or batch."""
+        """Count the jobs that match a filter by state, kind, queue, code, last code, group, owner or batch."""
         return record_of(Counts, self._server.get("/jobs/counts", {**document_of(wanted or JobFilter()), "by": by}))
 
     def export(self, wanted: JobFilter | None = None, *, events: bool = False) -> Iterator[ExportedJob]:

@@ -201,7 +201,11 @@ _PACKS = (
         "HTTP_BUSY", "Another system can’t take this right now. We’ll retry.", "retryable", 503, blames_service=False
     ),
     ErrorCode("IMPORT_FAILED", "Part of the program is missing on a worker. We’ll retry.", "retryable", 500),
+    ErrorCode("MEDIA_DAMAGED", "The video or sound file is damaged.", "final", 422),
+    ErrorCode("MEDIA_MISSING", "The video or sound file isn’t there any more.", "final", 410),
+    ErrorCode("MEDIA_UNSUPPORTED", "The file isn’t a video or sound file of a known format.", "final", 415),
     ErrorCode("NETWORK", "Another system can’t be reached. We’ll retry.", "retryable", 502, blames_service=True),
+    ErrorCode("NOT_A_PAGE", "This address leads to a file, or to nothing that can be shown.", "final", 422),
     ErrorCode("NOT_PERMITTED", "The worker isn’t permitted to do this.", "final", 500),
     ErrorCode("OUT_OF_MEMORY", "This was stopped, most likely for lack of memory. We’ll retry.", "retryable", 500),
     ErrorCode("PROGRAM_CRASHED", "A program this needs crashed. We’ll retry.", "retryable", 500),

@@ -13,6 +13,7 @@ from mulligan.failure.backoff import Exponential
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.redact import first_line
 from mulligan.failure.verdict import Failure
+from mulligan.notify.address import parse_mailbox
 from mulligan.notify.smtp_server import SmtpServer
 from mulligan.notify.subscription import Bulletin, Subscription
 from mulligan.records.delivery import Delivery, DeliveryState, NewDelivery, Outgoing, SendResult
@@ -152,7 +153,8 @@ class Deliver:
         )
         code = self.definitions.get((subscription.owner, subscription.name)) if subscription.is_in_code else None
         template = write_mail if code is None or code.template is None else code.template
-        return render(template(bulletin), public_url=self.public_url())
+        name = parse_mailbox(delivery.to).name if delivery.to else None
+        return render(template(bulletin), public_url=self.public_url(), name=name)
 
     def _record(self, delivery: str, result: SendResult, *, is_attempt: bool = True) -> None:
         self.store().record_delivery(delivery, result, is_attempt=is_attempt)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 COLUMNS = {
     "state": "state",
     "kind": "kind",
+    "queue": "queue",
     "code": "error_code",
+    "last_code": "last_code",
     "group": "error_group",
     "owner": "owner",
     "batch": "batch",

@@ -36,7 +36,9 @@ def jobs(call: Call, query: Any) -> Any:
 
 @routes.get("/jobs/counts", scope=Scope.JOBS_READ, answer=One(Counts), query=CountsQuery)
 def counts(call: Call, query: Any) -> Any:
-    """Count jobs by state, kind, code, group, owner or batch. At most 10,000 jobs of each state are read."""
+    """Count jobs by state, kind, queue, code, last code, group, owner or batch.
+
+    At most 10,000 jobs of each state are read."""
     return call.console.counts(to_filter(query), by=query.by)
 
 

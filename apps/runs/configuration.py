@@ -1,0 +1,113 @@
+"""The configuration of the daemon: a file that is read again when it changes."""
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from msgspec import Meta, Struct, ValidationError, convert
+
+from apps.runs.claim import Category
+from mulligan import Exponential, MulliganError, RetryPolicy
+
+logger = logging.getLogger("apps.runs")
+
+LARGEST = 2**16
+# Longer waits than this are refused by the engine.
+LONGEST_HINT = timedelta(days=30)
+
+
+class BadConfiguration(Exception):
+    """The file cannot be used; the message says why."""
+
+
+class RetryConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Durations are strings such as `60s`, or numbers of seconds."""
+
+    max_attempts: Annotated[int, Meta(ge=1)] = 8
+    initial_backoff: str | float = "60s"
+    backoff_multiplier: float = 2.0
+    max_backoff: str | float = "3600s"
+
+    def policy(self) -> RetryPolicy:
+        """Raises MulliganError for values that cannot work."""
+        backoff = Exponential(self.initial_backoff, self.backoff_multiplier, cap=self.max_backoff, jitter=None)
+        return RetryPolicy(self.max_attempts, backoff, longest_hint=LONGEST_HINT)
+
+
+class Configuration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    leaderboard: Annotated[str, Meta(pattern=r"\Ahttps?://[^/?#\s]+/?\Z")] = "http://127.0.0.1:8090"
+    categories: tuple[Category, ...] = ()
+    """The allowed ones. Runs of others are not polled, and not claimed if they are stored."""
+    timeout: Annotated[float, Meta(gt=0, le=600)] = 10.0
+    """Seconds that one answer of the leaderboard may take, from the request to its last byte."""
+    retry: RetryConfiguration = RetryConfiguration()
+
+    def allows(self, category: str) -> bool:
+        return category in self.categories
+
+
+class ConfigurationFile:
+    """`current` is the version in force. A newer version that is invalid is logged once, and changes nothing."""
+
+    def __init__(self, path: Path, take: Callable[[Configuration], None] = lambda _: None) -> None:
+        self.path = path
+        self.problem: str | None = None
+        self._take = take
+        self._content = b""
+        self._current = self._read()
+
+    @property
+    def current(self) -> Configuration:
+        try:
+            self._current, self.problem = self._read(), None
+        except BadConfiguration as problem:
+            self._report(str(problem))
+        return self._current
+
+    def _read(self) -> Configuration:
+        content = _contents(self.path)
+        if content == self._content:
+            return self._current
+        configuration = read_configuration(content)
+        self._take(configuration)
+        self._content = content
+        return configuration
+
+    def _report(self, problem: str) -> None:
+        if problem != self.problem:
+            logger.error("%s: %s; the previous configuration stays in force", self.path.name, problem)
+        self.problem = problem
+
+
+def _contents(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(LARGEST)
+    except OSError as error:
+        raise BadConfiguration(f"it cannot be read: {error.strerror}") from None
+
+
+def read_configuration(content: bytes) -> Configuration:
+    """Raises BadConfiguration."""
+    try:
+        configuration = convert(yaml.safe_load(content) or {}, Configuration)
+        configuration.retry.policy()
+    except (ValidationError, MulliganError, yaml.YAMLError, UnicodeDecodeError) as problem:
+        raise BadConfiguration(" ".join(str(problem).split())) from None
+    return configuration
+
+
+def to_policies(configuration: Configuration) -> dict[str, Any]:
+    """The retry keys as the engine's policies file has them, which workers take up while they run."""
+    retry = configuration.retry
+    backoff = {
+        "type": "exponential",
+        "base": retry.initial_backoff,
+        "factor": retry.backoff_multiplier,
+        "cap": retry.max_backoff,
+        "jitter": "none",
+    }
+    return {"kinds": {"verify": {"max_attempts": retry.max_attempts, "backoff": backoff}}}

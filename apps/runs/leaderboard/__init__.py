@@ -1,0 +1,1 @@
+"""A leaderboard to verify: an HTTP server with runs, replays and faults on demand."""

@@ -1,0 +1,145 @@
+"""Faults of the browser are real: it is killed, its pages crash, do not end, or keep it busy."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apps.screenshots.browser import Browser
+from apps.screenshots.capture import Camera
+from screenshots_sites import Sites
+from screenshots_world import World, make_screenshots, serving
+
+from live import eventually
+from mulligan import JobFilter, State
+
+
+@pytest.fixture(scope="module")
+def browsers() -> list[Browser]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory, sites: Sites, browsers: list[Browser]) -> Iterator[World]:
+    """A worker whose browser the tests can reach, with little patience."""
+    folder = tmp_path_factory.mktemp("watched")
+    with opened(folder, sites, browsers, page_timeout=timedelta(seconds=2)) as world:
+        yield world
+
+
+@contextmanager
+def opened(folder: Path, sites: Sites, browsers: list[Browser], **options: Any) -> Iterator[World]:
+    screenshots = make_screenshots(f"sqlite:///{folder}/app.db", folder, sites, **options)
+
+    @screenshots.app.around
+    @contextmanager
+    def remember(attempt: Any) -> Iterator[None]:
+        if isinstance(attempt.resources, Camera) and attempt.resources._browser not in browsers:
+            browsers.append(attempt.resources._browser)
+        yield
+
+    with serving(screenshots, sites) as world, world.working(concurrency=2):
+        yield world
+
+
+def renderers(browser: Browser) -> list[int]:
+    """The processes of pages, found among the children of the browser."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"--type=renderer" in line and is_below(int(folder.name), browser.process):
+            found.append(int(folder.name))
+    return found
+
+
+def is_below(process: int, ancestor: int | None) -> bool:
+    while process > 1:
+        if process == ancestor:
+            return True
+        try:
+            process = int((Path("/proc") / str(process) / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return False
+    return False
+
+
+def test_s2_a_killed_browser_costs_one_retry_and_is_started_again(watched: World, browsers: list[Browser]) -> None:
+    job_id = watched.submit(watched.sites.url("/recovers?name=killed&after=1", "killed.test"))
+    eventually(lambda: watched.sites.visits["killed"] == 1)
+    [browser] = browsers
+    assert browser.process is not None
+    starts = browser.starts
+    os.kill(browser.process, signal.SIGKILL)
+    shown = watched.wait(job_id)
+    assert (shown["status"], shown["retryCount"]) == ("COMPLETED", 1)
+    assert watched.app.job(job_id).last_code == "PROGRAM_CRASHED"
+    assert browser.starts == starts + 1
+
+
+def test_s2_a_page_that_crashes_is_tried_again(watched: World, browsers: list[Browser]) -> None:
+    job_id = watched.submit(watched.sites.url("/spin", "crashing.test"))
+    eventually(lambda: watched.sites.asked["crashing.test/spin"])
+    starts = browsers[0].starts
+    for process in renderers(browsers[0]):
+        os.kill(process, signal.SIGKILL)
+    eventually(lambda: watched.app.job(job_id).failures)
+    assert watched.app.job(job_id).last_code == "PROGRAM_CRASHED"
+    watched.acme.post(f"/screenshots/{job_id}/cancel")
+    assert browsers[0].starts == starts
+
+
+@pytest.mark.parametrize("path", ["/silent", "/endless", "/spin"])
+def test_s2_a_page_that_does_not_end_is_a_timeout_that_is_retried(watched: World, path: str) -> None:
+    job_id = watched.submit(watched.sites.url(path, f"{path[1:]}.test"))
+    eventually(lambda: watched.app.job(job_id).failures)
+    job = watched.app.job(job_id)
+    assert job.last_code == "TIMEOUT"
+    watched.acme.post(f"/screenshots/{job_id}/cancel")
+    # The browser is fit for the next page.
+    assert watched.wait(watched.submit(watched.sites.url()))["status"] == "COMPLETED"
+
+
+def test_s2_without_a_browser_captures_wait_for_one(tmp_path: Path, sites: Sites) -> None:
+    with serving(
+        make_screenshots(f"sqlite:///{tmp_path}/app.db", tmp_path, sites, chromium="/nowhere/chromium"), sites
+    ) as world:
+        job_id = world.submit(sites.url())
+        world.app.run_until_idle(timeout="30s")
+        job = world.app.job(job_id)
+        assert (job.state, job.last_code) == (State.WAITING, "FILE_MISSING")
+
+
+def test_a_full_disk_is_retried(watched: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """/dev/full takes every write and stores none."""
+    monkeypatch.setattr("apps.screenshots.results.NamedTemporaryFile", lambda **_: open("/dev/full", "wb"))  # noqa: PTH123, SIM115
+    monkeypatch.setattr("apps.screenshots.results.Path.unlink", lambda *_, **__: None)
+    job_id = watched.submit(watched.sites.url("/page", "full.test"))
+    eventually(lambda: watched.app.job(job_id).failures)
+    assert watched.app.job(job_id).last_code == "DISK_FULL"
+    monkeypatch.undo()
+    assert watched.wait(job_id)["status"] == "COMPLETED"
+
+
+def test_the_file_of_a_job_that_is_gone_is_removed(watched: World) -> None:
+    kept = watched.submit(watched.sites.url())
+    watched.wait(kept, "COMPLETED")
+    folder = watched.all.options.results
+    name = watched.app.job(kept).result["file"]
+    stale = [folder / "01a1ee39-4f9d-72f9-b4ae-ea3620696ba3-1.png", folder / f"{kept}-7.png", folder / "unfinished-x"]
+    for path in (*stale, folder / name):
+        path.touch()
+        os.utime(path, (0, 0))
+    watched.app.run_schedule("remove_old_files")
+    eventually(lambda: not any(path.exists() for path in stale))
+    assert (folder / name).exists()
+    (folder / name).unlink()
+    answer = watched.acme.get(f"/screenshots/{kept}/result")
+    assert (answer.status_code, answer.json()["error"]) == (404, "EXPIRED")
+    assert not watched.app.jobs(JobFilter(state=State.FAILED, kind="remove_old_files")).jobs

@@ -1,0 +1,168 @@
+"""Security: no page reaches the operator's own network, whichever way it takes. Canaries listen where none may come."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from screenshots_sites import Sites
+from screenshots_world import World, make_screenshots, serving
+
+from mulligan import State
+
+
+class Canary:
+    """Listens on loopback and counts who comes."""
+
+    def __init__(self) -> None:
+        self.visits: list[bytes] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._thread = threading.Thread(target=self._listen)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        while True:
+            connection, _ = self._listener.accept()
+            with connection:
+                said = connection.recv(100)
+                if said == b"end":
+                    return
+                self.visits.append(said)
+
+    def close(self) -> None:
+        with socket.create_connection(("127.0.0.1", self.port)) as connection:
+            connection.sendall(b"end")
+        self._thread.join()
+        self._listener.close()
+
+
+@pytest.fixture(scope="module")
+def canary() -> Iterator[Canary]:
+    found = Canary()
+    yield found
+    found.close()
+
+
+class Resolver:
+    """Answers by name. A name that rebinds is at an allowed address first, and then where it wants to be."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, int] = {}
+
+    def __call__(self, host: str, _: int) -> list[Any]:
+        number = self.asked[host] = self.asked.get(host, 0) + 1
+        answers = {
+            "private.test": ["10.0.0.5"],
+            "metadata.test": ["169.254.169.254"],
+            "mixed.test": ["127.0.0.1", "10.0.0.5"],
+            "six.test": ["::1"],
+            # Looked up before the browser is asked, then again for each connection.
+            "rebinding.test": ["127.0.0.1"] if number == 1 else ["10.0.0.5"],
+            "late.test": ["127.0.0.1"] if number <= 2 else ["169.254.169.254"],
+        }
+        return [ip_address(address) for address in answers.get(host, ["127.0.0.1"])]
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory, sites: Sites) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("guarded")
+    with opened(folder, sites) as world, world.working(concurrency=4):
+        yield world
+
+
+@contextmanager
+def opened(folder: Path, sites: Sites) -> Iterator[World]:
+    screenshots = make_screenshots(f"sqlite:///{folder}/app.db", folder, sites, resolve=Resolver())
+    with serving(screenshots, sites) as world:
+        yield world
+
+
+def refused(world: World, url: str) -> str | None:
+    """The code by which the job failed, at its first attempt."""
+    job_id = world.submit(url)
+    world.wait(job_id)
+    job = world.app.job(job_id)
+    assert (job.state, job.attempt) == (State.FAILED, 1), (job.state, job.last_code, job.last_detail)
+    return job.error_code
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("file:///etc/passwd", "data:text/html,hello", "view-source:http://example.org/", "about:blank"),
+        *("javascript:alert(1)", "chrome://version", "ftp://example.org/", "blob:http://example.org/1", "ws://a.test/"),
+        *("http://127.0.0.1/", "http://127.1/", "http://0x7f.1/", "http://2130706433/", "http://[::1]/"),
+        *("http://[::ffff:127.0.0.1]/", "http://10.0.0.5/", "http://192.168.1.1/", "http://169.254.169.254/latest/"),
+        *("http://0.0.0.0/", "http://[fd00:ec2::254]/", "http://[fe80::1]/", "http://example.org:22/"),
+        *("http://user:password@example.org/", "http://example.org\\@127.0.0.1/", "http://①②⑦.⓪.⓪.①/", "//127.0.0.1/"),
+    ],
+)
+def test_s2_an_address_that_is_not_public_is_refused_when_it_is_submitted(guarded: World, url: str) -> None:
+    before = guarded.balance()
+    answer = guarded.acme.post("/screenshots", json={"url": url})
+    assert (answer.status_code, answer.json()["error"]) == (422, "TARGET_REFUSED")
+    assert "password" not in answer.json()["message"].replace("a password", "")
+    assert guarded.balance() == before
+
+
+@pytest.mark.parametrize("host", ["private.test", "metadata.test", "mixed.test", "six.test", "rebinding.test"])
+def test_s2_a_name_that_leads_to_a_private_address_is_refused(guarded: World, host: str) -> None:
+    assert refused(guarded, guarded.sites.url("/page", host)) == "TARGET_REFUSED"
+    assert not guarded.sites.asked[f"{host}/page"]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_s2_a_redirect_to_a_private_address_is_refused(guarded: World, canary: Canary, status: int) -> None:
+    target = quote(f"http://127.0.0.1:{canary.port}/")
+    assert (
+        refused(guarded, guarded.sites.url(f"/to?status={status}&url={target}", f"r{status}.test")) == "TARGET_REFUSED"
+    )
+    assert canary.visits == []
+
+
+@pytest.mark.parametrize(
+    "target", ["http://169.254.169.254/latest/meta-data/", "http://private.test/", "http://[::1]/"]
+)
+def test_s2_a_redirect_elsewhere_into_the_network_is_refused(guarded: World, target: str) -> None:
+    assert refused(guarded, guarded.sites.url(f"/to?url={quote(target)}")) == "TARGET_REFUSED"
+
+
+@pytest.mark.parametrize("target", ["file:///etc/passwd", "data:text/html,hello", "view-source:http://a.test/"])
+def test_s2_a_redirect_to_another_scheme_is_final(guarded: World, target: str) -> None:
+    assert refused(guarded, guarded.sites.url(f"/to?url={quote(target)}")) in ("URL_INVALID", "NOT_A_PAGE")
+
+
+@pytest.mark.parametrize(
+    "tag",
+    ["img", "script", "style", "frame", "object", "preload", "form", "fetch", "socket", "refresh", "navigate"],
+)
+def test_s2_a_part_of_a_page_from_a_private_address_is_refused(guarded: World, canary: Canary, tag: str) -> None:
+    target = quote(f"http://127.0.0.1:{canary.port}/")
+    assert refused(guarded, guarded.sites.url(f"/holds?tag={tag}&url={target}", f"{tag}.test")) == "TARGET_REFUSED"
+    assert canary.visits == []
+
+
+def test_s2_a_name_that_changes_between_two_parts_of_a_page_is_refused(guarded: World) -> None:
+    """It was checked for the page itself, and is checked again for the part."""
+    part = quote(guarded.sites.url("/page?part", "late.test"))
+    assert refused(guarded, guarded.sites.url(f"/holds?url={part}", "late.test")) == "TARGET_REFUSED"
+    assert not guarded.sites.asked["late.test/page"]
+
+
+def test_s2_a_page_cannot_show_a_file_of_the_server(guarded: World) -> None:
+    """The browser itself does not let pages of the web at files: the page is captured without it."""
+    job_id = guarded.submit(guarded.sites.url(f"/holds?tag=frame&url={quote('file:///etc/passwd')}", "files.test"))
+    assert guarded.wait(job_id)["status"] == "COMPLETED"
+
+
+def test_the_canary_sings_when_nothing_guards_it(canary: Canary) -> None:
+    with socket.create_connection(("127.0.0.1", canary.port)) as connection:
+        connection.sendall(b"hello")
+        assert connection.recv(1) == b""
+    assert canary.visits.pop() == b"hello"
