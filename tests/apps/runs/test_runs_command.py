@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from apps.runs.__main__ import runs
+from apps.runs.working import run_worker
 from click.testing import CliRunner, Result
 from runs_world import HUNDREDTH, World, honest
 
@@ -71,8 +72,8 @@ def failed(world: World) -> World:
 
 
 def test_r5_status_shows_numbers_classes_and_next_retries(failed: World) -> None:
-    told = subprocess.run(_arguments(failed, "status"), capture_output=True, text=True, env=_environment(), timeout=60)
-    assert told.returncode == 0, told.stderr
+    told = run(failed, "status")
+    assert told.exit_code == 0, told.stderr
     lines = told.stdout.splitlines()
     assert [line.split() for line in lines[:6]] == [
         ["Discovered", "1"],
@@ -145,34 +146,25 @@ def test_a_missing_configuration_is_said_in_one_line(quick_world: World) -> None
 
 
 def test_r1_a_worker_that_is_killed_loses_no_run(world: World) -> None:
-    """Killed while it waits for a replay; another process takes the run over, and no attempt is charged."""
+    """Killed while it waits for a replay; another worker takes the run over, and no attempt is charged."""
     world.configure(retry=HUNDREDTH)
     world.submit(*(honest(f"run-{number}", seed=number) for number in range(10)))
     world.break_answers("silent", run="run-3", times=1)
     with served(world) as process:
+        assert process.stdout is not None
+        assert httpx2.get(process.stdout.readline().split()[-1], trust_env=False).status_code == 200
         eventually(lambda: len(world.stored()) == 10 and "run-3" in world.board.fetched)
         eventually(lambda: world.job("run-3").state == "running")
         process.send_signal(signal.SIGKILL)
         process.wait()
-    with served(world) as process:
-        eventually(lambda: all(world.outcome(run) for run in world.stored()), seconds=60)
-        eventually(lambda: world.job("run-3").state == "succeeded")
-        assert world.job("run-3").failures == 0
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0
-    assert world.app.counts(JobFilter(kind="verify")).groups == {"succeeded": 10}
-
-
-def test_serve_answers_and_stops_cleanly(quick_world: World) -> None:
-    with served(quick_world, "--no-worker") as process:
-        assert process.stdout is not None
-        address = process.stdout.readline().split()[-1]
-        assert httpx2.get(address, trust_env=False).status_code == 200
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0
+    with run_worker(world.verifier, concurrency=2):
+        eventually(lambda: world.app.counts(JobFilter(kind="verify")).groups == {"succeeded": 10}, seconds=60)
+    assert all(world.outcome(run) for run in world.stored())
+    assert (world.job("run-3").failures, world.job("run-3").attempt) == (0, 2)
 
 
 def test_without_a_command_a_leaderboard_is_served_too(tmp_path: Path) -> None:
+    """And SIGTERM ends everything cleanly."""
     port = _free_port()
     place = ["--config", str(tmp_path / "new.yaml"), "--url", f"sqlite:///{tmp_path}/new.db"]
     options = ["--port", "0", "--leaderboard-port", str(port)]

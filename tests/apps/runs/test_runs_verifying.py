@@ -94,10 +94,9 @@ def test_r1_a_poll_that_fails_in_the_middle_loses_no_run_and_doubles_none(world:
 
 
 def test_r1_more_runs_than_a_page_of_the_leaderboard(quick_world: World) -> None:
-    actions = honest("a").actions
+    run = honest("a")
     for number in range(450):
-        run = honest("a")
-        quick_world.board.submit(players.Submission(players.replace(run.claim, id=f"run-{number}"), actions))
+        quick_world.submit(players.replace(run, claim=players.replace(run.claim, id=f"run-{number}")))
     quick_world.poll()
     poll = quick_world.app.jobs().jobs[0]
     with working(quick_world.app, queues=["default"]):
