@@ -56,7 +56,16 @@ def served(world: World, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 @pytest.fixture
-def failed(world: World) -> World:
+def failed_of_each_store(world: World) -> World:
+    return _fail(world)
+
+
+@pytest.fixture
+def failed(quick_world: World) -> World:
+    return _fail(quick_world)
+
+
+def _fail(world: World) -> World:
     """One run failed for good, one waits for its retry, one passed, and one is of a category that is not allowed."""
     world.submit(honest("broken"), honest("waiting"), honest("fine"))
     world.break_answers("garbage", run="broken")
@@ -71,7 +80,8 @@ def failed(world: World) -> World:
     return world
 
 
-def test_r5_status_shows_numbers_classes_and_next_retries(failed: World) -> None:
+def test_r5_status_shows_numbers_classes_and_next_retries(failed_of_each_store: World) -> None:
+    failed = failed_of_each_store
     told = run(failed, "status")
     assert told.exit_code == 0, told.stderr
     lines = told.stdout.splitlines()
@@ -108,7 +118,8 @@ def test_r5_status_as_json(failed: World) -> None:
     )
 
 
-def test_r2_retry_starts_a_failed_run_again(failed: World) -> None:
+def test_r2_retry_starts_a_failed_run_again(failed_of_each_store: World) -> None:
+    failed = failed_of_each_store
     told = run(failed, "retry", "broken", "--reason", "the replay was mended")
     assert (told.exit_code, told.stdout) == (0, "Retry queued for broken.\n")
     failed.app.run_until_idle(timeout="30s")

@@ -53,7 +53,7 @@ def test_r1_a_load_with_faults_leaves_every_run_accounted_for(world: World) -> N
             world.break_answers(fault, run=run)
     with run_worker(world.verifier, concurrency=4):
         world.poll()
-        eventually(lambda: len(world.stored()) == RUNS, SECONDS)
+        eventually(lambda: world.number_stored() == RUNS, SECONDS)
         eventually(lambda: not _unfinished(world), SECONDS)
     states = {exported.job.id: exported.job.state for exported in world.app.export(JobFilter(kind="verify"))}
     assert len(states) == RUNS
