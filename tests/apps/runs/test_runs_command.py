@@ -164,7 +164,7 @@ def test_r1_a_worker_that_is_killed_loses_no_run(world: World) -> None:
     with served(world) as process:
         assert process.stdout is not None
         assert httpx2.get(process.stdout.readline().split()[-1], trust_env=False).status_code == 200
-        eventually(lambda: len(world.stored()) == 10 and "run-3" in world.board.fetched)
+        eventually(lambda: world.number_stored() == 10 and "run-3" in world.board.fetched)
         eventually(lambda: world.job("run-3").state == "running")
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -190,7 +190,9 @@ def test_without_a_command_a_leaderboard_is_served_too(tmp_path: Path) -> None:
         lines = [process.stdout.readline() for _ in range(3)]
         assert lines[0].startswith("Wrote ") and str(port) in lines[1]
         address = lines[2].split()[-1]
-        eventually(lambda: "run-000" in httpx2.get(address, trust_env=False).text)
+        with httpx2.Client(base_url=address, trust_env=False) as client:
+            eventually(lambda: client.get("/runs/run-00001").status_code == 200)
+            assert "run-00001" in client.get("/").text
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 0
 
