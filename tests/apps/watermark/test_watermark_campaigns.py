@@ -149,6 +149,19 @@ def test_w5_only_a_failed_token_is_retried(small_world: World) -> None:
         world.work()
 
 
+def test_w5_a_token_that_waits_for_its_own_retry_is_not_failed(small_world: World) -> None:
+    """The engine could replace the planned retry; the document allows it for failed tokens only."""
+    world = small_world
+    campaign = world.campaign(world.account(), "Kim")
+    world.break_token(world.tokens(campaign)[0])
+    campaign = world.publish(campaign)
+    world.work()
+    (kim,) = world.tokens(campaign)
+    with pytest.raises(Refused, match=NOT_FAILED):
+        world.watermark.publishing.retry(campaign, kim, actor="ann")
+    assert (world.words(campaign), world.views(campaign)[0].retry_count) == (["PENDING"], 1)
+
+
 def test_w5_a_retry_resets_the_counters_and_names_its_actor(small_world: World) -> None:
     world = small_world
     campaign = world.campaign(world.account(), "Kim", max_attempts=1)
