@@ -284,11 +284,12 @@ def test_s5_schedulers_are_paused_by_type_and_resume_by_themselves(world: World)
 
 def test_s5_while_failed_jobs_are_paused_no_retry_is_made(world: World) -> None:
     job_id = world.submit(NOWHERE)
+    world.app.pause(duty="retry")
     world.app.run_until_idle(timeout="30s")
-    world.operator.post("/admin/retry-scheduler/pause", json={"duration": "1s", "types": ["FAILED_JOBS"]})
     world.app.run_until_idle(timeout="30s")
     assert world.app.job(job_id).failures == 1
-    # After the second it resumes by itself, and the retries are made.
+    # A pause with a duration ends by itself, and the retries are made.
+    world.operator.post("/admin/retry-scheduler/pause", json={"duration": "1s", "types": ["FAILED_JOBS"]})
     with world.working():
         world.wait(job_id, "FAILED")
 
