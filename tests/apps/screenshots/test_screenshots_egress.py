@@ -1,5 +1,6 @@
 """Security: no page reaches the operator's own network, whichever way it takes. Canaries listen where none may come."""
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from screenshots_sites import Sites
 from screenshots_world import World, make_screenshots, serving
 
 from mulligan import State
+
+IS_SOAK = bool(os.environ.get("MULLIGAN_SOAK"))
 
 
 class Canary:
@@ -117,7 +120,7 @@ def test_s2_a_name_that_leads_to_a_private_address_is_refused(guarded: World, ho
     assert not guarded.sites.asked[f"{host}/page"]
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308] if IS_SOAK else [302, 307])
 def test_s2_a_redirect_to_a_private_address_is_refused(guarded: World, canary: Canary, status: int) -> None:
     target = quote(f"http://127.0.0.1:{canary.port}/")
     assert (
