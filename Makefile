@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := .venv-bench
 ARGS   ?=
-SOAK   := stores streams load interleavings model zones batches notify drill simulation api chaos
+SOAK   := stores streams load interleavings model zones batches notify drill simulation api chaos apps
 # What soak and bench run of all they could.
 PARTS  ?=
 WORLDS ?= 10000
@@ -160,6 +160,11 @@ soak-chaos: $(READY) servers
 	@seed=$${MULLIGAN_SEED:-$$($(DRAW))}; \
 	echo "this plan again: make soak PARTS=chaos MULLIGAN_SEED=$$seed MULLIGAN_KILLS=$$MULLIGAN_KILLS"; \
 	MULLIGAN_SEED=$$seed $(BIN)/pytest -q -s tests/chaos/test_chaos_sqlite.py tests/chaos/test_chaos_postgres.py $(ARGS)
+
+# The load tests and the rarer faults of the four applications.
+soak-apps: export MULLIGAN_SOAK := 1
+soak-apps: $(READY) servers
+	$(BIN)/pytest -q -s tests/apps $(ARGS)
 
 soak-%:
 	@echo "there is no part '$*' of the soak; there are: $(SOAK)" >&2; exit 2
