@@ -76,7 +76,7 @@ pictures: $(READY)
 
 # The table of requirements in apps/README.md, with the results of their tests.
 apps-table: $(READY) servers
-	@$(BIN)/python tests/apps/apps_requirements.py
+	@$(BIN)/python tests/apps/apps_requirements.py $(ARGS)
 
 # The real servers the tests run against. Without root they are looked for, and what is missing is said.
 servers:

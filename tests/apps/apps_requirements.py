@@ -1,6 +1,7 @@
 """The table of apps/README.md: each requirement of the four applications, the tests named after it, and their results.
 
-`make apps-table` runs the tests and writes it anew.
+`make apps-table` runs the tests and writes it anew; with ARGS=FILE it takes the results of a run from the XML file that
+`pytest --junitxml=FILE` wrote.
 """
 
 import re
@@ -60,14 +61,17 @@ def named_tests() -> dict[str, list[str]]:
     return found
 
 
-def results() -> dict[str, Counter[str]]:
-    """Run the tests. How often each passed, failed and was skipped, by name."""
+def run_tests() -> dict[str, Counter[str]]:
     with tempfile.NamedTemporaryFile(suffix=".xml") as file:
         command = [sys.executable, "-m", "pytest", "-q", "-n", "2", f"--junitxml={file.name}", str(HERE)]
         subprocess.run(command, check=False)
-        cases = list(ElementTree.parse(file.name).iter("testcase"))
+        return read_results(file.name)
+
+
+def read_results(file: str) -> dict[str, Counter[str]]:
+    """How often each test passed, failed and was skipped, by name."""
     found: dict[str, Counter[str]] = {}
-    for case in cases:
+    for case in ElementTree.parse(file).iter("testcase"):
         name = case.get("name", "").partition("[")[0]
         children = {child.tag for child in case}
         outcome = "failed" if children & {"failure", "error"} else "skipped" if "skipped" in children else "passed"
@@ -92,4 +96,4 @@ def write(outcomes: Mapping[str, Counter[str]]) -> None:
 
 
 if __name__ == "__main__":
-    write(results())
+    write(read_results(sys.argv[1]) if len(sys.argv) > 1 else run_tests())
