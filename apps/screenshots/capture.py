@@ -3,18 +3,22 @@
 import asyncio
 from base64 import b64decode
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
 from playwright.async_api import Error, Page, Request, Response
 
 from apps.screenshots.browser import Browser, Viewport
 from apps.screenshots.proxy import Proxy
-from mulligan import Egress, FinalError
+from mulligan import Egress, FinalError, TargetRefused
 
 # Chromium draws no higher pictures.
 HIGHEST = 16_384
 NOTHING = (204, 205)
+REDIRECTS = (301, 302, 303, 307, 308)
+REPORTED_WITHIN = timedelta(seconds=2)
 TOO_MANY, BROKEN = 429, 500
 
 
@@ -62,11 +66,14 @@ class Camera:
         answers: list[Response] = []
         page.on("request", lambda request: visited.append(request.url) if _is_of_page(request) else None)
         page.on("response", lambda response: answers.append(response) if _is_of_page(response.request) else None)
+        redirects = Redirects()
+        await redirects.watch(page)
         try:
             await page.goto(url, wait_until="load", timeout=self._milliseconds)
         except Error as error:
             _raise_refusal(proxy)
             _check_status(answers)
+            await redirects.check(url, error)
             failure = proxy.failures.get(host_of(visited[-1]))
             if failure is not None:
                 raise failure from error
@@ -84,6 +91,33 @@ def _raise_refusal(proxy: Proxy) -> None:
 def _is_of_page(request: Request) -> bool:
     """Of the page itself, not of a frame in it."""
     return request.is_navigation_request() and request.frame.parent_frame is None
+
+
+class Redirects:
+    """Notes redirects out of the web: to `file:`, `data:` and the like. Playwright tells nothing of those answers."""
+
+    def __init__(self) -> None:
+        self._found: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def watch(self, page: Page) -> None:
+        session = await page.context.new_cdp_session(page)
+        session.on("Network.responseReceivedExtraInfo", self._note)
+        await session.send("Network.enable")
+
+    async def check(self, url: str, error: Error) -> None:
+        """Raises TargetRefused. Chromium may report the failure of the page a moment before its answer."""
+        is_aborted = "net::ERR_ABORTED" in error.message or "net::ERR_UNSAFE_REDIRECT" in error.message
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REPORTED_WITHIN.total_seconds() if is_aborted else 0):
+                scheme = await asyncio.shield(self._found)
+                raise TargetRefused(host_of(url), f"redirects to {scheme}:, which may not be opened") from error
+
+    def _note(self, answer: dict[str, Any]) -> None:
+        headers = {name.lower(): value for name, value in answer["headers"].items()}
+        scheme = urlsplit(headers.get("location", "")).scheme.lower()
+        is_away = answer["statusCode"] in REDIRECTS and scheme not in ("", "http", "https")
+        if is_away and not self._found.done():
+            self._found.set_result(scheme)
 
 
 def _check_status(answers: list[Response]) -> None:

@@ -65,6 +65,10 @@ class World:
         finding = self.run(run).finding
         return None if finding is None else finding.outcome.value
 
+    def number_stored(self) -> int:
+        with self.verifier.database.read() as connection:
+            return sum(self.verifier.tables.categories(connection).values())
+
     def stored(self) -> list[str]:
         with self.verifier.database.read() as connection:
             runs = self.verifier.tables.newest(connection, limit=100_000)

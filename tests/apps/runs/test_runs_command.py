@@ -56,7 +56,16 @@ def served(world: World, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 @pytest.fixture
-def failed(world: World) -> World:
+def failed_of_each_store(world: World) -> World:
+    return _fail(world)
+
+
+@pytest.fixture
+def failed(quick_world: World) -> World:
+    return _fail(quick_world)
+
+
+def _fail(world: World) -> World:
     """One run failed for good, one waits for its retry, one passed, and one is of a category that is not allowed."""
     world.submit(honest("broken"), honest("waiting"), honest("fine"))
     world.break_answers("garbage", run="broken")
@@ -71,7 +80,8 @@ def failed(world: World) -> World:
     return world
 
 
-def test_r5_status_shows_numbers_classes_and_next_retries(failed: World) -> None:
+def test_r5_status_shows_numbers_classes_and_next_retries(failed_of_each_store: World) -> None:
+    failed = failed_of_each_store
     told = run(failed, "status")
     assert told.exit_code == 0, told.stderr
     lines = told.stdout.splitlines()
@@ -108,7 +118,8 @@ def test_r5_status_as_json(failed: World) -> None:
     )
 
 
-def test_r2_retry_starts_a_failed_run_again(failed: World) -> None:
+def test_r2_retry_starts_a_failed_run_again(failed_of_each_store: World) -> None:
+    failed = failed_of_each_store
     told = run(failed, "retry", "broken", "--reason", "the replay was mended")
     assert (told.exit_code, told.stdout) == (0, "Retry queued for broken.\n")
     failed.app.run_until_idle(timeout="30s")
@@ -153,7 +164,7 @@ def test_r1_a_worker_that_is_killed_loses_no_run(world: World) -> None:
     with served(world) as process:
         assert process.stdout is not None
         assert httpx2.get(process.stdout.readline().split()[-1], trust_env=False).status_code == 200
-        eventually(lambda: len(world.stored()) == 10 and "run-3" in world.board.fetched)
+        eventually(lambda: world.number_stored() == 10 and "run-3" in world.board.fetched)
         eventually(lambda: world.job("run-3").state == "running")
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -179,7 +190,9 @@ def test_without_a_command_a_leaderboard_is_served_too(tmp_path: Path) -> None:
         lines = [process.stdout.readline() for _ in range(3)]
         assert lines[0].startswith("Wrote ") and str(port) in lines[1]
         address = lines[2].split()[-1]
-        eventually(lambda: "run-000" in httpx2.get(address, trust_env=False).text)
+        with httpx2.Client(base_url=address, trust_env=False) as client:
+            eventually(lambda: client.get("/runs/run-00001").status_code == 200)
+            assert "run-00001" in client.get("/").text
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 0
 

@@ -35,6 +35,13 @@ def world(make_world: Callable[..., Any]) -> Iterator[World]:
         yield found
 
 
+@pytest.fixture
+def sqlite_world(tmp_path: Path, sites: Sites) -> Iterator[World]:
+    """For what no store decides: access, forms of requests."""
+    with serving(make_screenshots(f"sqlite:///{tmp_path}/app.db", tmp_path, sites), sites) as found:
+        yield found
+
+
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
 def warm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, sites: Sites) -> Iterator[World]:
     """With a worker, whose browser stays warm. Tests of a module share it."""

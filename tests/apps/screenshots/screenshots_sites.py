@@ -49,7 +49,7 @@ class Handler(BaseHTTPRequestHandler):
         elif how == "silent":
             self.server.released.wait()
         else:
-            self.answer(b"out of order", 503)
+            self.answer(*((b"", 204) if how == "nothing" else (b"out of order", 503)))
 
     def on_silent(self) -> None:
         self.server.released.wait()

@@ -67,10 +67,10 @@ class World:
         with self.all.database.read() as connection:
             return self.all.credits.balance(connection, owner)
 
-    def settled(self) -> None:
+    def settled(self, seconds: float = 120) -> None:
         """Wait until nothing is left to do, returns of credits included."""
         live = (State.QUEUED, State.RUNNING, State.WAITING)
-        eventually(lambda: not self.app.jobs(JobFilter(state=live)).jobs, seconds=120)
+        eventually(lambda: not self.app.jobs(JobFilter(state=live)).jobs, seconds)
 
     def check_ledger(self) -> None:
         check_ledger(self.all)

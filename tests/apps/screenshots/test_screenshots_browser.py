@@ -95,7 +95,7 @@ def test_s2_a_page_that_crashes_is_tried_again(watched: World, browsers: list[Br
     assert browsers[0].starts == starts
 
 
-@pytest.mark.parametrize("path", ["/silent", "/endless", "/spin"])
+@pytest.mark.parametrize("path", ["/endless", "/spin"])
 def test_s2_a_page_that_does_not_end_is_a_timeout_that_is_retried(watched: World, path: str) -> None:
     job_id = watched.submit(watched.sites.url(path, f"{path[1:]}.test"))
     eventually(lambda: watched.app.job(job_id).failures)

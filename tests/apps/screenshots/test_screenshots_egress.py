@@ -1,5 +1,6 @@
 """Security: no page reaches the operator's own network, whichever way it takes. Canaries listen where none may come."""
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,10 @@ from screenshots_sites import Sites
 from screenshots_world import World, make_screenshots, serving
 
 from mulligan import State
+
+IS_SOAK = bool(os.environ.get("MULLIGAN_SOAK"))
+RARE = ("script", "style", "object", "preload", "form") if IS_SOAK else ()
+TAGS = ("img", "frame", "fetch", "socket", "refresh", "navigate", *RARE)
 
 
 class Canary:
@@ -117,7 +122,7 @@ def test_s2_a_name_that_leads_to_a_private_address_is_refused(guarded: World, ho
     assert not guarded.sites.asked[f"{host}/page"]
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308] if IS_SOAK else [302, 307])
 def test_s2_a_redirect_to_a_private_address_is_refused(guarded: World, canary: Canary, status: int) -> None:
     target = quote(f"http://127.0.0.1:{canary.port}/")
     assert (
@@ -134,14 +139,11 @@ def test_s2_a_redirect_elsewhere_into_the_network_is_refused(guarded: World, tar
 
 
 @pytest.mark.parametrize("target", ["file:///etc/passwd", "data:text/html,hello", "view-source:http://a.test/"])
-def test_s2_a_redirect_to_another_scheme_is_final(guarded: World, target: str) -> None:
-    assert refused(guarded, guarded.sites.url(f"/to?url={quote(target)}")) in ("URL_INVALID", "NOT_A_PAGE")
+def test_s2_a_redirect_to_another_scheme_is_refused(guarded: World, target: str) -> None:
+    assert refused(guarded, guarded.sites.url(f"/to?url={quote(target)}")) == "TARGET_REFUSED"
 
 
-@pytest.mark.parametrize(
-    "tag",
-    ["img", "script", "style", "frame", "object", "preload", "form", "fetch", "socket", "refresh", "navigate"],
-)
+@pytest.mark.parametrize("tag", TAGS)
 def test_s2_a_part_of_a_page_from_a_private_address_is_refused(guarded: World, canary: Canary, tag: str) -> None:
     target = quote(f"http://127.0.0.1:{canary.port}/")
     assert refused(guarded, guarded.sites.url(f"/holds?tag={tag}&url={target}", f"{tag}.test")) == "TARGET_REFUSED"

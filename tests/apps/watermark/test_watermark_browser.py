@@ -161,11 +161,12 @@ def test_w7_every_page_on_a_phone_in_the_dark_and_for_all(world: World, account:
         eventually(lambda: {world.state(ready), world.state(partial)} == {"READY", "PARTIAL"})
     paths = ["/", "/campaigns/new", "/detections", "/account", f"/downloads/{world.tokens(ready)[0].link}"]
     paths += [f"/campaigns/{campaign.id}" for campaign in (ready, partial, draft)]
-    for scheme in ("light", "dark"):
-        tab.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        for path in paths:
-            page = tab.open(path)
-            assert find_violations(page) == [], (path, scheme)
+    for path in paths:
+        assert find_violations(tab.open(path)) == [], path
+    # What has colours of its own.
+    tab.page.emulate_media(color_scheme="dark")
+    for path in ("/campaigns", f"/campaigns/{partial.id}"):
+        assert find_violations(tab.open(path)) == [], path
     tab.page.set_viewport_size(PHONE)  # type: ignore[arg-type]
     for path in paths:
         width = tab.open(path).evaluate("document.documentElement.scrollWidth")

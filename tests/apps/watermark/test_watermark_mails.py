@@ -41,6 +41,12 @@ def told(mails: MailServer, store_url: str, tmp_path: Path, clip: Path) -> Itera
         yield world
 
 
+@pytest.fixture
+def small_told(mails: MailServer, small_world: World) -> World:
+    small_world.app.run_duty("notify")
+    return small_world
+
+
 def tell(world: World) -> None:
     """What the duties of a worker do each second."""
     world.work()
@@ -80,8 +86,8 @@ def test_w8_a_token_out_of_retries_and_a_partial_campaign(told: World, mails: Ma
     assert str(world.folder) not in failed + partial, "paths stay on the server"
 
 
-def test_w8_failed_then_ready(told: World, mails: MailServer) -> None:
-    world = told
+def test_w8_failed_then_ready(small_told: World, mails: MailServer) -> None:
+    world = small_told
     campaign = world.campaign(world.account(), "Kim", "Lee", max_attempts=1)
     for token in world.tokens(campaign):
         world.break_token(token)
@@ -100,8 +106,8 @@ def test_w8_failed_then_ready(told: World, mails: MailServer) -> None:
     assert all(each.type == "job.failed" for each in waiting)
 
 
-def test_w8_each_failed_token_is_named_in_exactly_one_mail(told: World, mails: MailServer) -> None:
-    world = told
+def test_w8_each_failed_token_is_named_in_exactly_one_mail(small_told: World, mails: MailServer) -> None:
+    world = small_told
     names = [f"Person {letter}" for letter in "ABCDE"]
     campaign = world.campaign(world.account(), *names, max_attempts=1)
     for token in world.tokens(campaign):
@@ -120,8 +126,8 @@ def test_w8_each_failed_token_is_named_in_exactly_one_mail(told: World, mails: M
     assert "Watermarking failed for 4 recipients: Spring" in by_subject(mails)
 
 
-def test_w8_no_mail_while_retries_remain(told: World, mails: MailServer) -> None:
-    world = told
+def test_w8_no_mail_while_retries_remain(small_told: World, mails: MailServer) -> None:
+    world = small_told
     campaign = world.campaign(world.account(), "Kim")
     world.break_token(world.tokens(campaign)[0])
     world.publish(campaign)
@@ -130,8 +136,8 @@ def test_w8_no_mail_while_retries_remain(told: World, mails: MailServer) -> None
     assert mails.accepted == [] and world.app.deliveries() == []
 
 
-def test_w8_a_name_cannot_add_a_header_or_a_recipient(told: World, mails: MailServer) -> None:
-    world = told
+def test_w8_a_name_cannot_add_a_header_or_a_recipient(small_told: World, mails: MailServer) -> None:
+    world = small_told
     evil = world.account('Ann" <evil@example.org>, x')
     world.published(evil, "Kim")
     tell(world)

@@ -16,8 +16,8 @@ TOKENS = [f"{number:032x}" for number in range(50)]
 RIGHT = TOKENS[17]
 # Different motion and brightness. The others take longer.
 CLIPS = {
-    "moving": "testsrc2=s=640x360:r=25:d=3",
-    "dark": "mandelbrot=s=640x360:r=25,trim=duration=3,eq=brightness=-0.3",
+    "moving": "testsrc2=s=640x360:r=10:d=3",
+    "dark": "mandelbrot=s=640x360:r=10,trim=duration=3,eq=brightness=-0.3",
 }
 MORE = {
     "still": "smptehdbars=s=640x360:r=25:d=4",

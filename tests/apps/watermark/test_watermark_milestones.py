@@ -70,12 +70,13 @@ def server_process(world: World, url: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def test_m2_a_job_that_runs_for_31_minutes_with_its_worker_dead_is_pending_at_the_next_tick(
-    store_url: str, tmp_path: Path, long_clip: Path, clip: Path
+    tmp_path: Path, long_clip: Path, clip: Path
 ) -> None:
-    with watermark_world(store_url, tmp_path, long_clip) as world:
+    url = f"sqlite:///{tmp_path}/app.db"
+    with watermark_world(url, tmp_path, long_clip) as world:
         campaign = world.published(world.account(), "Kim")
         job_id = world.tokens(campaign)[0].job
-        with server_process(world, store_url) as process:
+        with server_process(world, url) as process:
             eventually(lambda: 0 < world.app.job(job_id).progress < 1, seconds=60)
             assert world.views(campaign)[0].label.startswith("PROCESSING ")
             os.kill(process.pid, signal.SIGKILL)

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 from apps.watermark.app import DETECTING, FONT, MARKING, Watermark
+from apps.watermark.ffmpeg import mark_command
 from watermark_world import QUIET, World, make_clip, watermark_world
 
 from live import eventually
-from mulligan import Job, State
+from mulligan import Job, State, attempt
 from mulligan.testing import sandbox
 
 MINUTES = (1, 5, 15)
@@ -152,6 +153,22 @@ def test_w3_final_at_once(cause: Callable[..., Job[Any]], code: str, small_world
     assert (job.state, job.failures, job.error_code, job.error_class) == (State.FAILED, 1, code, "final")
     assert "/" not in (job.error_message or ""), "no path for people"
     assert not list(small_world.watermark.files.folder.rglob("*.part")), "nothing is left behind"
+
+
+def test_w3_ffmpeg_tells_a_missing_input_from_a_missing_folder_of_the_output(small_world: World) -> None:
+    """The input vanished after it was looked for: final. The folder of the output may be a mount that comes back."""
+    world, folder = small_world, small_world.folder
+
+    @world.app.task(retry=MARKING)
+    def encode(source: Path, target: Path) -> None:
+        attempt().run(mark_command(source, target, invisible=None, text=None, font=Path(FONT)))
+
+    gone = encode.enqueue(folder / "missing.mp4", folder / "out.mp4")
+    unmounted = encode.enqueue(world.clip, folder / "missing" / "out.mp4")
+    world.work()
+    job = world.app.job(gone.id)
+    assert (job.state, job.failures, job.error_code) == (State.FAILED, 1, "SOURCE_MISSING")
+    assert world.app.job(unmounted.id).state == State.WAITING
 
 
 def full_disk(world: World) -> Job[Any]:

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from apps.watermark.campaigns import Campaign, Choice, Token
 from apps.watermark.publishing import TokenView
 from apps.watermark.site import build_site
 from site_server import serve
+from sqlalchemy import text, update
 from starlette.applications import Starlette
 
 PASSWORD = "correct horse battery"
@@ -96,6 +98,17 @@ class World:
     def _parts(self, token: Token) -> list[Path]:
         target = self.target(token)
         return [target.with_name(f"{target.name}.{number}.part") for number in range(1, 12)]
+
+    def expire(self, campaign: Campaign) -> None:
+        """Its date passes now."""
+        campaigns = self.watermark.tables.campaigns
+        with self.watermark.database.transaction() as connection:
+            earlier = datetime.now(UTC) - timedelta(seconds=1)
+            connection.execute(update(campaigns).where(campaigns.c.id == campaign.id).values(expires_at=earlier))
+            connection.execute(
+                text("UPDATE mulligan_batches SET expires_at = created_at WHERE id = :id"),
+                {"id": self.read(campaign).batch},
+            )
 
     def work(self, **options: Any) -> None:
         self.app.run_until_idle(timeout="60s", concurrency=2, **options)
