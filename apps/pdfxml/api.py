@@ -49,7 +49,8 @@ class Api:
         conversion = await run_in_threadpool(self._conversion, accepted)
         body = describe(conversion) | {"is_duplicate": accepted.is_twin}
         headers = {"Location": f"/api/jobs/{conversion.id}"}
-        if conversion.error_code is not None and not accepted.is_twin:
+        # A conversion that has failed by now was accepted all the same.
+        if accepted.job.was_rejected and conversion.error_code is not None:
             entry = CODES[conversion.error_code]
             raise Problem(entry.status, entry.code, entry.last_message, job=body)
         return JSONResponse(body, 200 if accepted.is_twin else 201, headers)

@@ -79,7 +79,7 @@ class Pages:
             flash(request, problem.message, tone="failed")
             return RedirectResponse("/", SEE_OTHER)
         conversion = await run_in_threadpool(self.api._conversion, accepted)
-        if conversion.error_message:
+        if accepted.job.was_rejected:
             flash(request, f"{conversion.document.name}: {conversion.error_message}", tone="failed")
         elif accepted.is_twin:
             flash(request, f"{conversion.document.name} was uploaded before: this is its conversion.")

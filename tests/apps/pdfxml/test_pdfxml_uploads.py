@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from apps.pdfxml.api import Api
+from apps.pdfxml.conversions import Conversion
 from apps.pdfxml.storage import LocalStorage
+from apps.pdfxml.uploads import Accepted
 from pdfxml_files import ENCRYPTED, INVOICE, NO_PAGES, TRUNCATED, ZIP, unique_pdf
 from pdfxml_world import World
 
 from live import eventually
+from mulligan import JobFailed
 
 MakeWorld = Callable[..., Any]
 # Where the store makes no difference.
@@ -207,3 +211,21 @@ def test_p1_file_row_and_job_are_stored_together_or_not_at_all(world: World, mon
         assert world.person().upload().status_code == 500
     assert list(world.app.jobs().jobs) == []
     eventually(lambda: len(list(world.converter.settings.uploads.iterdir())) == 1)
+
+
+@SQLITE
+def test_p1_an_upload_whose_conversion_fails_at_once_was_accepted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker is faster than the answer."""
+    describe_now = Api._conversion
+
+    def describe_late(api: Api, accepted: Accepted) -> Conversion:
+        with pytest.raises(JobFailed):
+            world.app.wait(accepted.job, timeout="30s")
+        return describe_now(api, accepted)
+
+    monkeypatch.setattr(Api, "_conversion", describe_late)
+    with world.working():
+        answer = world.person().upload(mapping="nonsense")
+    assert (answer.status_code, answer.json()["status"]) == (201, "failed")
