@@ -100,7 +100,7 @@ NEEDS: dict[str, tuple[Scope, bool] | None] = {
     "DELETE /schedules/{name}": (OPERATE, ADMIN),
     "GET /admin/workers/status": (READ, ADMIN),
     "GET /admin/jobs/stuck": (READ, ADMIN),
-    "POST /admin/jobs/stuck": (OPERATE, ADMIN),
+    "POST /admin/jobs/stuck": (READ, ADMIN),
     "POST /admin/jobs/process-stuck": (OPERATE, ADMIN),
     "GET /admin/duties": (READ, ADMIN),
     "POST /admin/duties/{name}/run": (OPERATE, ADMIN),

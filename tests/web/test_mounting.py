@@ -29,6 +29,10 @@ def nested(api: Any) -> Any:
     return Starlette(routes=[Mount("/a", Starlette(routes=[Mount("/b", api)]))])
 
 
+def below_a_parameter(api: Any) -> Any:
+    return Starlette(routes=[Mount("/{tenant}/ops", api)])
+
+
 def in_fastapi(api: Any) -> Any:
     found = FastAPI()
     found.mount("/ops", api)
@@ -67,6 +71,7 @@ MOUNTED: dict[str, tuple[Any, str]] = {
     "alone": (alone, ""),
     "in Starlette": (in_starlette, "/ops"),
     "twice": (nested, "/a/b"),
+    "below a parameter": (below_a_parameter, "/acme/ops"),
     "in FastAPI": (in_fastapi, "/ops"),
     "in Django": (in_django, "/ops"),
 }

@@ -454,7 +454,7 @@ def _duties(world: World) -> None:
     refused(world.admin.post("admin/duties/sweep/run"), 404, "UNKNOWN_DUTY")
 
 
-@drives("stuck", "process_stuck", "process_stuck_jobs")
+@drives("stuck", "process_stuck", "stuck_jobs")
 def _stuck(world: World) -> None:
     assert ok(world.admin.get("admin/jobs/stuck")) == {"jobs": []}
     assert ok(world.admin.post("admin/jobs/process-stuck", json={"limit": 5})) == {"jobs": []}

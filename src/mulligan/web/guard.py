@@ -41,7 +41,8 @@ class Guard:
         if problem := _find_problem(scope):
             await respond(problem)(scope, receive, send_guarded)
         else:
-            await self._application(scope, receive, send_guarded)
+            # Parameters in the path of a mount are of the application outside: handlers here get their own only.
+            await self._application({**scope, "path_params": {}}, receive, send_guarded)
 
 
 def _find_problem(scope: Scope) -> Problem | None:

@@ -50,25 +50,24 @@ def stuck(call: Call, query: StuckQuery) -> Any:
     return call.console.stuck(limit=query.limit, **given(owner=query.owner))
 
 
-class ProcessStuck(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class StuckJobs(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     limit: PageSize = 200
     owner: String | UnsetType = UNSET
+
+
+@routes.post("/admin/jobs/stuck", scope=Scope.JOBS_READ, is_admin=True, answer=Many("jobs", Job))
+def stuck_jobs(call: Call, body: StuckJobs) -> Any:
+    """The same as GET /admin/jobs/stuck, for clients that send a body. Nothing is changed."""
+    return call.console.stuck(limit=body.limit, **given(owner=body.owner))
+
+
+class ProcessStuck(StuckJobs, kw_only=True):
     reason: ReasonGiven | None = None
-
-
-@routes.post("/admin/jobs/stuck", scope=Scope.OPERATE, is_admin=True, answer=Many("jobs", Job))
-def process_stuck_jobs(call: Call, body: ProcessStuck) -> Any:
-    """The same as POST /admin/jobs/process-stuck."""
-    return _process(call, body)
 
 
 @routes.post("/admin/jobs/process-stuck", scope=Scope.OPERATE, is_admin=True, answer=Many("jobs", Job))
 def process_stuck(call: Call, body: ProcessStuck) -> Any:
     """Take stuck jobs from their workers. Each is settled as a TIMEOUT failure, by its policy."""
-    return _process(call, body)
-
-
-def _process(call: Call, body: ProcessStuck) -> Any:
     return call.console.process_stuck(
         limit=body.limit, reason=body.reason, request_id=call.request_id, **given(owner=body.owner)
     )
