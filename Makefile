@@ -17,7 +17,7 @@ CHECK_PYTHON := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 
 # Where it is set, each of a thousand programs that are started compiles everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test bench bench-report soak check unit docs pythons simulate found servers pictures apps-table clean pdfxml runs watermark screenshots-api
+.PHONY: demo test bench bench-report soak check unit docs pythons simulate found servers pictures apps-pictures apps-table clean pdfxml runs watermark screenshots-api
 
 # Where nothing is installed yet, the demo gets a small environment of its own.
 DEMO := $(if $(wildcard $(READY)),$(VENV),.venv-demo)
@@ -73,6 +73,14 @@ found: $(READY)
 # Pictures of every page of the dashboard: ARGS="/tmp/pictures", and with --readme the three of the README.
 pictures: $(READY)
 	@PYTHONPATH=tests:tests/browser:tests/stores $(BIN)/python tests/browser/pictures.py $(ARGS)
+
+# The pictures of the applications in docs/pictures/.
+apps-pictures: export PYTHONPATH := .:tests:tests/browser:tests/stores:tests/notify
+apps-pictures: $(READY) servers
+	@folder=$$(mktemp -d); $(BIN)/python tests/apps/pdfxml/pdfxml_pictures.py $$folder --readme; rm -r $$folder
+	@$(BIN)/python tests/apps/runs/runs_pictures.py
+	@$(BIN)/python tests/apps/watermark/watermark_picture.py docs/pictures/watermark.png
+	@$(BIN)/python tests/apps/screenshots/screenshots_pictures.py
 
 # The table of requirements in apps/README.md, with the results of their tests.
 apps-table: $(READY) servers

@@ -17,13 +17,13 @@ from watermark_world import PASSWORD, World, make_clip, served, watermark_world
 from live import eventually, working
 from mulligan import JobFilter
 
-PEOPLE = ("Kim Park", "Noor Haddad", "Ines Duarte", "Tomasz Lis", "Mei Tanaka", "Jonas Berg", "Ada Okafor")
+PEOPLE = ("Press", "Festival jury", "Cinema North", "Distributor", "Broadcaster", "Subtitles", "Archive")
 PICTURE = "testsrc2=s=640x360:r=25:d=2"
 WIDE, PHONE = {"width": 1180, "height": 820}, {"width": 390, "height": 844}
 
 
 def fill(world: World) -> Account:
-    ann = world.account("Ann Lee")
+    ann = world.account("Studio")
     winter = world.published(ann, *PEOPLE[:4], name="Winter lookbook", max_downloads=3)
     spring = world.campaign(ann, *PEOPLE, name="Spring premiere", max_attempts=2, max_downloads=3)
     world.campaign(ann, *PEOPLE[:2], name="Trailer, second cut")
