@@ -100,7 +100,7 @@ def _row(job: Job[Any], now: datetime, blocked_by: str | None) -> tuple[str, ...
 @click.option("--by", type=click.Choice(list(COLUMNS)), default="state", show_default=True)
 @pass_shared
 def counts(shared: SharedOptions, /, *, by: str, **wanted: Any) -> None:
-    """Count jobs by state, kind, queue, code, last code, group, owner or batch.
+    """Count jobs by state, kind, code, owner and so on (--by).
 
     At most 10,000 jobs of each state are read. If there are more, the numbers are marked with a plus sign: they may be
     higher.

@@ -174,9 +174,11 @@ def served(world: World) -> Iterator[Served]:
     application: Starlette = build_site(world.watermark).asgi()
     with serve(world.app, application) as site:
         found = Served(world, site.base)
-        yield found
-        for client in found.clients:
-            client.close()
+        try:
+            yield found
+        finally:
+            for client in found.clients:
+                client.close()
 
 
 def badges(html: str, of: Sequence[Token]) -> list[str]:
