@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := .venv-bench
 ARGS   ?=
+APPS   := pdfxml runs watermark screenshots
 SOAK   := stores streams load interleavings model zones batches notify drill simulation api chaos apps
 # What soak and bench run of all they could.
 PARTS  ?=
@@ -17,7 +18,7 @@ CHECK_PYTHON := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 
 # Where it is set, each of a thousand programs that are started compiles everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test bench bench-report soak check unit docs pythons simulate found servers pictures apps-pictures apps-table clean pdfxml runs watermark screenshots-api
+.PHONY: demo test test-apps bench bench-report soak check unit docs pythons simulate found servers pictures apps-pictures apps-table clean pdfxml runs watermark screenshots-api
 
 # Where nothing is installed yet, the demo gets a small environment of its own.
 DEMO := $(if $(wildcard $(READY)),$(VENV),.venv-demo)
@@ -46,7 +47,11 @@ check: $(READY)
 	$(BIN)/lint-imports
 
 unit: $(READY)
-	$(BIN)/pytest -q -n $(PROCESSES) --dist worksteal $(ARGS)
+	$(BIN)/pytest -q -n $(PROCESSES) --dist worksteal $(patsubst %,--ignore=tests/apps/%,$(APPS)) $(ARGS)
+
+# The four applications end to end, with real browsers, programs and killed processes: about six minutes.
+test-apps: $(READY) servers
+	$(BIN)/pytest -q -n $(PROCESSES) --dist worksteal tests/apps $(ARGS)
 
 # Write the parts of the reference that are made from the code.
 docs: export PYTHONPATH := src:tests/docs
