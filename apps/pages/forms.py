@@ -74,7 +74,7 @@ async def _read_bounded(request: Request) -> None:
 async def read_upload(
     request: Request, folder: Path, *, field: str = "file", limit: int, needs_token: bool = True
 ) -> Upload:
-    """Store the file of a multipart form in the folder. Whoever gets the Upload moves or deletes the file; after an
+    """Store the file of a multipart form in the folder. The caller moves or deletes the file; after an
     error there is none. Raises TooLarge, NotStored, and Problem for what is no such form."""
     with _new_file(folder) as file:
         reader = _Reader(file, field, limit)

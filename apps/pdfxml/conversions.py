@@ -99,7 +99,7 @@ class Conversion:
 
 
 def find_conversion(converter: Converter, job_id: str) -> Conversion | None:
-    """One conversion, whoever owns it."""
+    """One conversion of any owner."""
     with converter.database.read() as connection:
         document = converter.documents.find(connection, job_id)
     return None if document is None else complete(converter, [document])[0]

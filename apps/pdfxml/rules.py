@@ -10,7 +10,7 @@ RULES = (
     # A 429 is left to the engine: it waits for as long as the gateway asks.
     Rule("GW_5XX", "retryable", status=range(500, 600)),
     Rule("GW_5XX", "retryable", cause="httpx2.TransportError"),
-    # Nobody makes room within seconds.
+    # A full disk is not emptied within seconds.
     Rule("IO_ERROR", "final", errno=(errno.ENOSPC, errno.EDQUOT)),
     Rule("IO_ERROR", "retryable", when=OSError),
 )

@@ -1,4 +1,4 @@
-"""A run as the leaderboard tells of it: what somebody claims to have played."""
+"""A run as the leaderboard tells of it: what a player claims to have played."""
 
 import re
 from datetime import datetime

@@ -16,7 +16,7 @@ TOLERANCE = 1e-6
 
 
 class BadReplay(Exception):
-    """The replay cannot be read: nobody can say whether the run was honest."""
+    """The replay cannot be read: whether the run was honest stays open."""
 
 
 class Replay(Struct, frozen=True):

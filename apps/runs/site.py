@@ -46,7 +46,7 @@ def build_site(verifier: Verifier) -> Site:
         ],
         database=verifier.database,
         menu=[("Runs", "/")],
-        # Its jobs belong to nobody, and everyone may see the runs.
+        # Its jobs have no owner, and everyone may see the runs.
         owner=lambda _: "",
     )
 

@@ -85,7 +85,7 @@ def main() -> None:
 def open_browser() -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
-        sys.exit("install chromium")
+        sys.exit("Chromium is not installed: sudo apt-get install chromium")
     with sync_playwright() as playwright:
         yield playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
 

@@ -152,14 +152,14 @@ class HookRules(Bench):
     def test_so_does_taking_a_stuck_job_away(self) -> None:
         lease = self.leased(on_failed=follow_up(), lease=HOUR)
         self.advance(HOUR / 2)
-        outcome = Outcome(lease, failing("TIMEOUT"), reclaimed_by="by hand, ann", stuck_after=MINUTE, actor="ann")
+        outcome = Outcome(lease, failing("TIMEOUT"), reclaimed_by="ann, manually", stuck_after=MINUTE, actor="ann")
         assert self.store.settle([outcome]) == [Settled.ACCEPTED]
         assert len(self._followed(lease.fence.id)) == 1
 
     def test_so_does_a_manual_retry_that_takes_a_stuck_job_away(self) -> None:
         lease = self.leased(on_failed=follow_up(), lease=HOUR)
         self.advance(HOUR / 2)
-        first = Outcome(lease, failing("TIMEOUT"), reclaimed_by="by hand, ann", stuck_after=MINUTE)
+        first = Outcome(lease, failing("TIMEOUT"), reclaimed_by="ann, manually", stuck_after=MINUTE)
         request = self.request(Move.MANUAL_RETRY, lease.fence.id, first=first)
         for _ in range(2):
             assert self.store.move(request).state is State.QUEUED

@@ -63,7 +63,7 @@ class TotalRules(Bench):
         self.settle(lost, LOST, by="the-reclaimer")
         stuck = self.leased(by="slow", lease=DAY)
         self.advance(HOUR)
-        late = Outcome(stuck, retrying(code="TIMEOUT"), reclaimed_by="by hand, ann", stuck_after=MINUTE)
+        late = Outcome(stuck, retrying(code="TIMEOUT"), reclaimed_by="ann, manually", stuck_after=MINUTE)
         self.store.settle([late])
         self._add_up()
         totals = self._totals()

@@ -79,7 +79,7 @@ def playwright() -> Iterator[Playwright]:
 def launch(playwright: Playwright) -> Browser:
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
-        pytest.skip("install chromium")
+        pytest.skip("Chromium is not installed: sudo apt-get install chromium")
     return playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
 
 

@@ -14,7 +14,9 @@ from mulligan.failure.classify import classify
 from mulligan.failure.packs import BUILT_IN, PACKS
 from mulligan.failure.verdict import Failure
 
-pytestmark = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="install ffmpeg")
+pytestmark = pytest.mark.skipif(
+    shutil.which("ffmpeg") is None, reason="FFmpeg is not installed: sudo apt-get install ffmpeg"
+)
 
 NOBODY = 65534
 QUIET = ("ffmpeg", "-hide_banner", "-nostdin", "-y")

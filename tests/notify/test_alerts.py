@@ -358,7 +358,7 @@ def test_no_worker_is_seen_although_none_evaluates(tmp_path: Path, monkeypatch: 
     board = app.alerts()
     assert board.is_stale
     assert [(alert.check, alert.found) for alert in board.firing] == [(Check.WORKERS_ALIVE, "no worker is alive")]
-    # Whoever looks manually also records it.
+    # A manual look also records it.
     app.run_duty("alert")
     assert [event.type for event in app.stream(types=["alert.fired", "alert.resolved"]).events] == ["alert.fired"]
     with started_worker("shop:app", tmp_path):

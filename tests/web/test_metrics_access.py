@@ -1,4 +1,4 @@
-"""Who may ask for metrics without a key: nobody, unless the settings name the network."""
+"""Metrics need a key, unless the settings name the network of the caller."""
 
 from collections.abc import Iterator
 from dataclasses import replace

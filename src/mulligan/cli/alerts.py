@@ -50,7 +50,7 @@ def alerts(shared: SharedOptions, /, *, is_all: bool) -> None:
 def _stale(board: AlertBoard, now: datetime) -> str:
     last = f"the last evaluation was {relative(board.evaluated_at, now)}" if board.evaluated_at else "none ever did"
     return (
-        f"No worker evaluates the alerts at present ({last}), so nobody is notified. This is what the doctor finds now."
+        f"No worker evaluates the alerts at present ({last}), so no one is notified. This is what the doctor finds now."
     )
 
 

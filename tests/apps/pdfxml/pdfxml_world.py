@@ -59,7 +59,7 @@ class Gateway:
 
 
 class Person:
-    """Somebody with a browser of their own: a session."""
+    """A person with a browser and a session."""
 
     def __init__(self, base: str, app: App) -> None:
         self.client, self._app = httpx.Client(base_url=base, timeout=30), app

@@ -184,7 +184,7 @@ def test_p7_9_a_worker_that_dies_leaves_no_second_xml_and_another_takes_over(mak
         assert found["attempt_count"] == 2
         assert [path.name for path in settings.results.glob("*.xml")] == [world.result(job).name]
         assert names(world, person, job).count("complete") == 1
-        # The lost attempt was charged to nobody.
+        # The lost attempt was not counted against the job.
         assert world.app.job(job).failures == 0
 
 

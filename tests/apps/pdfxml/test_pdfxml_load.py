@@ -76,7 +76,7 @@ def test_p7_300_conversions_with_faults_and_kills_all_complete(make_world: MakeW
         check(world, settle(world, 300, deaths=1))
 
 
-@pytest.mark.skipif("MULLIGAN_SOAK" not in os.environ, reason="make soak")
+@pytest.mark.skipif("MULLIGAN_SOAK" not in os.environ, reason="10,000 conversions: make soak PARTS=apps")
 def test_p7_10_000_conversions_with_faults_and_kills_all_complete(make_world: MakeWorld) -> None:
     with make_world(lease=timedelta(seconds=5), gateway_timeout=timedelta(seconds=30), max_attempts=10) as world:
         check(world, settle(world, 10_000, deaths=5))

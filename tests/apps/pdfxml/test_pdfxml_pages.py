@@ -25,7 +25,7 @@ DROP = """([name, text]) => {
 
 
 class Tab:
-    """A tab of somebody's browser, and what went wrong in it."""
+    """A tab of a browser, and what went wrong in it."""
 
     def __init__(self, browser: Browser, world: World, **options: Any) -> None:
         self.context = browser.new_context(**options)

@@ -65,7 +65,7 @@ def test_p2_a_sigterm_lets_the_conversion_finish(make_world: MakeWorld) -> None:
 
 
 @SQLITE
-def test_p2_what_cannot_finish_is_put_back_and_charged_to_nobody(make_world: MakeWorld) -> None:
+def test_p2_what_cannot_finish_is_put_back_and_uses_no_attempt(make_world: MakeWorld) -> None:
     with make_world(gateway_timeout=MINUTE) as world:
         person = world.person()
         with worker_process(world) as worker:

@@ -23,7 +23,7 @@ HOSTILE = "<img src=x onerror=\"document.title='pwned'\">" + "W" * 60
 def browser() -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
-        pytest.skip("install chromium")
+        pytest.skip("Chromium is not installed: sudo apt-get install chromium")
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
         yield found

@@ -21,7 +21,9 @@ from test_screenshots_api import claim, make_stuck
 from live import eventually
 from mulligan import JobFilter, State
 
-pytestmark = pytest.mark.skipif(not os.environ.get("MULLIGAN_SOAK"), reason="load tests run under MULLIGAN_SOAK=1")
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("MULLIGAN_SOAK"), reason="load tests take minutes: make soak PARTS=apps"
+)
 
 # Each has a host of its own, of the thousand that are kept apart.
 RETRIED, REFUSED = 900, 2_000

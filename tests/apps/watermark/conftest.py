@@ -10,7 +10,7 @@ from watermark_world import QUIET, World, make_clip, watermark_world
 @pytest.fixture(scope="session", autouse=True)
 def _programs() -> None:
     if shutil.which("ffmpeg") is None:
-        pytest.skip("install ffmpeg")
+        pytest.skip("FFmpeg is not installed: sudo apt-get install ffmpeg")
 
 
 @pytest.fixture(scope="session")

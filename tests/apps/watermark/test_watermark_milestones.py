@@ -81,7 +81,7 @@ def test_m2_a_job_that_runs_for_31_minutes_with_its_worker_dead_is_pending_at_th
             assert world.views(campaign)[0].label.startswith("PROCESSING ")
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
-        assert world.words(campaign) == ["PROCESSING"], "nobody has noticed yet"
+        assert world.words(campaign) == ["PROCESSING"], "no worker has noticed yet"
         later = timedelta(minutes=31) // timedelta(microseconds=1)
         with world.watermark.database.transaction() as connection:
             connection.execute(

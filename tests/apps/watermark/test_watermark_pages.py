@@ -288,9 +288,9 @@ def test_w1_the_page_of_a_detection_shows_the_result_or_the_failure(small_site: 
         assert answer.status_code == 200 and "Looking for a mark" in answer.text
         paths[name] = answer.url.path
     world.work()
-    found, nobody, broken = (html.unescape(ann.client.get(path).text) for path in paths.values())
+    found, unmarked, broken = (html.unescape(ann.client.get(path).text) for path in paths.values())
     assert HOSTILE in found and "This is the copy" in found
-    assert "No one’s" in nobody and "None of 2 recipients" in nobody  # noqa: RUF001
+    assert "No one’s" in unmarked and "None of 2 recipients" in unmarked  # noqa: RUF001
     assert "could not be looked at" in broken and "is damaged" in broken
     assert world.watermark.publishing.view(campaign).recipients == 2
     other = small_site.visitor(world.account("Mallory"))

@@ -102,7 +102,7 @@ def main(target: Path, *, is_all: bool) -> None:
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     with TemporaryDirectory() as name:
         folder = Path(name)
-        # Nobody waits a minute for the second try.
+        # The second try comes within milliseconds.
         (folder / "policies.yaml").write_text("kinds: {watermark: {backoff: {type: steps, delays: [10ms]}}}")
         os.environ["MULLIGAN_POLICIES_FILE"] = str(folder / "policies.yaml")
         with watermark_world(f"sqlite:///{name}/app.db", folder, make_clip(folder / "clip.mp4", PICTURE)) as world:
