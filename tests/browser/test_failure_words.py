@@ -12,7 +12,7 @@ from mulligan.records.job import JobFilter
 from mulligan.records.rate import parse_rate
 from mulligan.records.redrive import Course, Match, Redrive, RedriveState
 from mulligan.records.statistics import FailurePoint
-from mulligan.web.pages.charts import HOUR, MINUTE, Axis, columns, flags, floor_time, ribbon, spark, spark_scale
+from mulligan.web.pages.charts import HOUR, MINUTE, Axis, Flag, columns, flags, floor_time, ribbon, spark, spark_scale
 from mulligan.web.pages.failure_marks import mark_of
 from mulligan.web.pages.failure_words import Inbox, say_group, say_inbox
 from mulligan.web.pages.redrive_words import name_redrive, say_redrive, say_rule, say_verdict
@@ -327,6 +327,11 @@ def test_labels_of_versions_do_not_overlap() -> None:
     found = flags(AXIS, versions)
     assert [(flag.name, flag.row) for flag in found] == [("1.0", 0), ("1.1", 1), ("0.1", 0)]
     assert [flag.is_left for flag in found] == [True, True, False]
+
+
+def test_a_label_on_the_left_of_its_line_does_not_overlap_one_on_the_right_of_an_earlier_line() -> None:
+    versions = {"1.8.1": AXIS.since + 15 * HOUR, "1.8.2": AXIS.since + 23.5 * HOUR}
+    assert flags(AXIS, versions) == [Flag(235.0, "1.8.2", 0, is_left=True), Flag(150.0, "1.8.1", 1)]
 
 
 def test_sparks_of_all_rows_have_one_scale() -> None:

@@ -180,11 +180,26 @@ def flags(axis: Axis, versions: Mapping[str, datetime]) -> list[Flag]:
     for moment, name in sorted(((moment, name) for name, moment in versions.items()), reverse=True):
         if axis.within(moment):
             x = axis.x(moment)
-            room = LETTER * (len(name) + 2)
-            rows = [row for row in range(FLAG_ROWS) if all(each.row != row or abs(each.x - x) > room for each in found)]
-            if rows:
-                found.append(Flag(x, name, rows[0], is_left=x > axis.width - room))
+            flag = Flag(x, name, is_left=x > axis.width - _room(name))
+            row = next((row for row in range(FLAG_ROWS) if not _is_crossed(flag._replace(row=row), found)), None)
+            if row is not None:
+                found.append(flag._replace(row=row))
     return found
+
+
+def _room(name: str) -> float:
+    return LETTER * (len(name) + 2)
+
+
+def _is_crossed(flag: Flag, others: Iterable[Flag]) -> bool:
+    """Whether its label would lie over another one of its row."""
+    begin, end = _span(flag)
+    return any(each.row == flag.row and begin < _span(each)[1] and _span(each)[0] < end for each in others)
+
+
+def _span(flag: Flag) -> tuple[float, float]:
+    room = _room(flag.name)
+    return (flag.x - room, flag.x) if flag.is_left else (flag.x, flag.x + room)
 
 
 # The small chart of a row
