@@ -26,7 +26,7 @@ from seed_operate import (
 )
 from site_server import Site, hidden_fields, serve
 
-from mulligan import App
+from mulligan import App, FinalError
 from mulligan.records.job import JobFilter
 from mulligan.records.key import CreatedKey, Scope
 from mulligan.web.pages import PAGES
@@ -352,6 +352,23 @@ def test_reclassify_shows_what_would_change_and_then_does_it(client: httpx.Clien
     assert site.app.counts(JobFilter(state="failed", owner="acme")).total == 4
     none = client.get("/policies/reclassify", params={"owner": "globex"})
     assert "No failed job matches." in text_of(none)
+
+
+def test_reclassify_shows_the_most_frequent_changes_of_very_many(tmp_path: Path) -> None:
+    app = App(f"sqlite:///{tmp_path}/jobs.db")
+
+    @app.task
+    def fail(number: int) -> None:
+        raise FinalError("no", code=f"CODE_{number:02}")
+
+    app.enqueue_many([fail.bind(number) for number in (3, *range(53))])
+    app.run_until_idle()
+    with serve(app) as site:
+        page = site.client().get("/policies/reclassify").text
+    app.close()
+    codes = re.findall(r'data-label="Code then">(CODE_\d+)', page)
+    assert len(codes) == 50 and codes[0] == "CODE_03", "the most frequent one is first"
+    assert "3 changes of fewer jobs are left out." in page
 
 
 # Alerts

@@ -228,18 +228,27 @@ def test_fifty_times_as_many_other_jobs_change_nothing_for_any_operation(monkeyp
 def test_a_few_jobs_of_a_state_are_found_among_any_number_of_others() -> None:
     store = SqliteStore("sqlite:///:memory:", threaded=False)
     states = [state for state in State if state is not State.FAILED]
-    steps: dict[int, dict[State, int]] = {}
+    now = store.now()
+    reads: dict[str, Callable[[SqliteStore, JobFilter], object]] = {
+        "list": lambda store, wanted: store.jobs(wanted, limit=100),
+        "plan a move of all": lambda store, wanted: store.count_candidates(wanted, before=now),
+        "move some": lambda store, wanted: store.candidates(wanted, before=now, limit=10),
+    }
+    steps: dict[int, dict[tuple[str, State], int]] = {}
     made = 0
     for size in (FEW, MANY):
         store._database.write(lambda db, first=made + 1, last=size: db.execute(OTHERS, {"first": first, "last": last}))
         store._database.write(lambda db: db.execute(MANY_FAILED))
         made = size
         steps[size] = {
-            state: steps_of(store, lambda db, state=state: on(store, db).jobs(JobFilter(state=state), limit=100))
+            (name, state): steps_of(
+                store, lambda db, read=read, state=state: read(on(store, db), JobFilter(state=state))
+            )
+            for name, read in reads.items()
             for state in states
         }
     found = {state: len(store.jobs(JobFilter(state=state), limit=100).jobs) for state in states}
     store.close()
     assert set(found.values()) <= set(range(KEPT // 6 - 1, KEPT // 6 + 2))
-    grown = {state: (few, steps[MANY][state]) for state, few in steps[FEW].items() if steps[MANY][state] > few * FACTOR}
+    grown = {read: (few, steps[MANY][read]) for read, few in steps[FEW].items() if steps[MANY][read] > few * FACTOR}
     assert not grown

@@ -39,9 +39,7 @@ class ReadOperations:
         load_records(leases, session.rows("load", {"ids": ids}))
 
     def jobs(self, session: Session, wanted: JobFilter, owner: str | None, limit: int, cursor: str | None) -> Page[Any]:
-        conditions, values = filter_conditions(wanted, owner, cursor)
-        if (few := find_few(session, wanted)) is not None:
-            conditions, values = [*conditions, OF_IDS], {**values, "ids": to_json(few)}
+        conditions, values = quick_conditions(session, wanted, owner, cursor)
         rows = session.filtered("jobs", conditions, {**values, "limit": limit + 1})
         return to_page(rows, limit)
 
@@ -92,6 +90,16 @@ class ReadOperations:
 
     def workers(self, session: Session) -> list[WorkerRecord]:
         return [to_worker(row) for row in session.rows("workers")]
+
+
+def quick_conditions(
+    session: Session, wanted: JobFilter, owner: str | None, cursor: str | None
+) -> tuple[list[str], dict[str, Any]]:
+    """The conditions of a filter. If only few jobs are in its states, they name these jobs."""
+    conditions, values = filter_conditions(wanted, owner, cursor)
+    if (few := find_few(session, wanted)) is not None:
+        conditions, values = [*conditions, OF_IDS], {**values, "ids": to_json(few)}
+    return conditions, values
 
 
 def find_few(session: Session, wanted: JobFilter) -> list[str] | None:

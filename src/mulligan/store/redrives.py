@@ -29,7 +29,7 @@ from mulligan.store.batches import BatchOperations, CountChanges
 from mulligan.store.events import event_values
 from mulligan.store.messages import Request
 from mulligan.store.moves import MoveOperations, MoveParts
-from mulligan.store.reading import filter_conditions, to_page
+from mulligan.store.reading import quick_conditions, to_page
 from mulligan.store.requests import AnswerFormat
 from mulligan.store.rows import Record, from_json, from_time, to_duration, to_json, to_record, to_time
 from mulligan.store.session import Session
@@ -74,14 +74,14 @@ class RedriveOperations:
     # Candidates
 
     def count_candidates(self, session: Session, wanted: JobFilter, before: datetime, owner: str | None) -> list[Match]:
-        conditions, values = filter_conditions(wanted, owner, None)
+        conditions, values = quick_conditions(session, wanted, owner, None)
         rows = session.filtered("count_candidates", conditions, {**values, "before": to_time(before)})
         return [Match(row["kind"], row["error_code"], row["number"]) for row in rows]
 
     def candidates(
         self, session: Session, wanted: JobFilter, before: datetime, owner: str | None, after: str, limit: int
     ) -> Page[Any]:
-        conditions, values = filter_conditions(wanted, owner, None)
+        conditions, values = quick_conditions(session, wanted, owner, None)
         values |= {"before": to_time(before), "after": after, "limit": limit + 1}
         rows = session.filtered("candidates", conditions, values)
         return to_page(rows, limit)

@@ -3,6 +3,5 @@ FROM (
     SELECT 1
     FROM mulligan_groups AS own
     WHERE own.scope = :scope AND own.failures > 0 AND {conditions}
-    ORDER BY own.rank DESC
     LIMIT :most
 ) AS counted

@@ -18,7 +18,7 @@ from mulligan.web.pages.words import joined, listing, number, plural, verb
 pages = Pages("Policies")
 
 MOST_JUDGED = 1_000
-SHOWN_JUDGED = 50
+SHOWN_JUDGED, SHOWN_CHANGES = 50, 50
 
 
 class OwnerQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -123,6 +123,7 @@ def preview_reclassify(call: PageCall, query: JudgedQuery) -> View:
         "reclassify.html",
         says=describe_judged(found),
         found=found,
+        counts=found.counts[:SHOWN_CHANGES],
         retried=_shown(found.jobs),
         given=query.given(),
         query=query,
