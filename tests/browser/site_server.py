@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import uvicorn
 
+from live import SOON
 from mulligan import App
 from mulligan.records.key import CreatedKey, Scope
 from mulligan.web.server import asgi
@@ -30,7 +31,7 @@ class Site:
 
     def anonymous(self, *, follow_redirects: bool = True) -> httpx.Client:
         """Not signed in."""
-        client = httpx.Client(base_url=self.base, follow_redirects=follow_redirects)
+        client = httpx.Client(base_url=self.base, follow_redirects=follow_redirects, timeout=SOON)
         self._clients.append(client)
         return client
 

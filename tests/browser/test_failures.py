@@ -14,7 +14,7 @@ from seed_failures import Shop, a_day, add_history
 from site_server import Site, hidden_fields, serve
 from visit import Visit, find_violations
 
-from live import eventually, working
+from live import SOON, eventually, working
 from mulligan import JobFilter
 from mulligan.records.key import Scope
 from mulligan.records.redrive import RedriveState
@@ -300,7 +300,7 @@ def test_the_search_finds_ids_codes_kinds_owners_and_groups(shop: Shop, client: 
     job = shop.app.jobs().jobs[0]
     redrive = shop.app.redrive(JobFilter(kind="watermark")).id
     shop.app.cancel_redrive(redrive)
-    plain = httpx.Client(base_url=client.base_url, cookies=client.cookies, follow_redirects=False)
+    plain = httpx.Client(base_url=client.base_url, cookies=client.cookies, follow_redirects=False, timeout=SOON)
 
     def find(wanted: str) -> str:
         found = plain.get("/find", params={"q": wanted})

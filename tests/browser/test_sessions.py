@@ -10,6 +10,7 @@ from playwright.sync_api import BrowserContext, expect
 from site_server import Site, hidden_fields, serve
 from starlette.testclient import TestClient
 
+from live import SOON
 from mulligan import App
 from mulligan.records.web_session import LINK_LASTS
 from mulligan.web.pages import PAGES
@@ -58,7 +59,7 @@ def test_a_wrong_key_does_not_sign_in(site: Site, key: str) -> None:
 
 
 def test_the_cookie_cannot_be_read_by_scripts_or_sent_by_other_sites(site: Site) -> None:
-    answer = httpx.post(f"{site.base}/sign-in", data={"key": site.admin.token})
+    answer = httpx.post(f"{site.base}/sign-in", data={"key": site.admin.token}, timeout=SOON)
     flags = answer.headers["set-cookie"].lower()
     assert "httponly" in flags and "samesite=lax" in flags and "path=/" in flags and "secure" not in flags
 
@@ -82,7 +83,7 @@ def test_signing_out_ends_the_session_in_the_store(site: Site) -> None:
     client = site.client()
     cookie = cookie_of(client)
     assert site.post(client, "/help", "/sign-out").url.path == "/sign-in"
-    stolen = httpx.get(f"{site.base}/help", headers={"Cookie": cookie})
+    stolen = httpx.get(f"{site.base}/help", headers={"Cookie": cookie}, timeout=SOON)
     assert stolen.status_code == 303
 
 
@@ -98,7 +99,7 @@ def test_a_cookie_is_no_key_and_a_key_no_cookie(site: Site) -> None:
     client = site.client()
     assert client.get("/api/v1/jobs").status_code == 401
     token = {"Authorization": f"Bearer {site.admin.token}"}
-    assert httpx.get(f"{site.base}/help", headers=token).status_code == 303
+    assert httpx.get(f"{site.base}/help", headers=token, timeout=SOON).status_code == 303
 
 
 def test_a_link_signs_in_once(site: Site) -> None:
@@ -108,7 +109,7 @@ def test_a_link_signs_in_once(site: Site) -> None:
     for _ in range(2):
         assert "Open the dashboard" in client.get("/sign-in", params={"link": token}).text
     assert client.post("/sign-in", data={"link": token, "next": "/help"}).url.path == "/help"
-    again = httpx.post(f"{site.base}/sign-in", data={"link": token})
+    again = httpx.post(f"{site.base}/sign-in", data={"link": token}, timeout=SOON)
     assert again.status_code == 403 and "older than ten minutes" in again.text
     assert timedelta(minutes=10) == LINK_LASTS
 

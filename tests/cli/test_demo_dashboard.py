@@ -17,6 +17,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
+from live import SOON
 from mulligan import App
 from mulligan.cli.demo import guarded, tasks
 from mulligan.cli.demo.dashboard import has_display
@@ -167,7 +168,7 @@ def start(folder: Path, *command: str) -> subprocess.Popen[str]:
 
 def stop(process: subprocess.Popen[str]) -> tuple[str, str]:
     process.send_signal(signal.SIGINT)
-    return process.communicate(timeout=30)
+    return process.communicate(timeout=SOON)
 
 
 @pytest.mark.xdist_group("demo")
@@ -176,9 +177,13 @@ def test_one_link_opens_the_dashboard_on_which_the_gateway_is_broken(tmp_path: P
         assert process.stdout is not None
         try:
             link = process.stdout.readline().split()[-1]
-            with closing(httpx.Client(base_url=link.partition("/sign-in")[0], follow_redirects=True)) as client:
+            with closing(
+                httpx.Client(base_url=link.partition("/sign-in")[0], follow_redirects=True, timeout=SOON)
+            ) as client:
                 shown = break_it(client, link)
-                again = httpx.post(client.base_url.join("/sign-in"), data=fields(client.get(link).text, "link"))
+                again = httpx.post(
+                    client.base_url.join("/sign-in"), data=fields(client.get(link).text, "link"), timeout=SOON
+                )
         finally:
             said, complaints = stop(process)
     assert "The gateway is down" in shown

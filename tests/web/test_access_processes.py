@@ -11,6 +11,7 @@ import pytest
 from access_client import bearer, servers
 from postgres_server import postgres_server
 
+from live import SOON
 from mulligan import App, FinalError, RetryPolicy
 from mulligan.errors import SetupRefused
 
@@ -34,7 +35,7 @@ def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[App]:
 
 def test_a_budget_holds_for_both_servers_together(app: App) -> None:
     keys = [app.create_key(owner=owner, name="a").token for owner in ("acme", "other")]
-    with servers(2, app.settings.database_url, rate=f"{BUDGET}/d") as addresses, httpx.Client() as client:
+    with servers(2, app.settings.database_url, rate=f"{BUDGET}/d") as addresses, httpx.Client(timeout=SOON) as client:
 
         def get(number: int) -> tuple[str, int]:
             key = keys[number % 2]
@@ -51,7 +52,10 @@ def test_a_budget_holds_for_both_servers_together(app: App) -> None:
 
 def test_a_revoked_key_is_refused_by_both_servers_within_a_second(app: App) -> None:
     created = app.create_key(owner="acme", name="a")
-    with servers(2, app.settings.database_url) as addresses, httpx.Client(headers=bearer(created.token)) as client:
+    with (
+        servers(2, app.settings.database_url) as addresses,
+        httpx.Client(headers=bearer(created.token), timeout=SOON) as client,
+    ):
         for address in addresses:
             assert client.get(f"{address}/jobs", timeout=30).status_code == 200
         app.revoke_key(created.key.id)
@@ -73,7 +77,7 @@ def test_a_change_in_flight_is_known_to_the_other_server(app: App) -> None:
     app.run_until_idle(timeout="30s")
     key = app.create_key(owner="acme", name="a").token
     headers = bearer(key) | {"Idempotency-Key": "once"}
-    with servers(2, app.settings.database_url) as addresses, httpx.Client(headers=headers) as client:
+    with servers(2, app.settings.database_url) as addresses, httpx.Client(headers=headers, timeout=SOON) as client:
         for address in addresses:
             assert client.get(f"{address}/jobs", timeout=30).status_code == 200
 

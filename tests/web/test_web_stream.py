@@ -131,6 +131,7 @@ def test_pages_by_cursor_have_the_same_events(server: WebServer, shop: App) -> N
             f"{server.base}/api/v1/events",
             params={"after": after, "limit": 3, "types": "job.enqueued"},
             headers={"Authorization": "Bearer admin"},
+            timeout=SOON,
         ).json()
         found, after = found + page["events"], page["position"]
         if page["is_end"]:
@@ -185,7 +186,10 @@ def test_no_byte_of_another_owner_is_in_a_stream(server: WebServer, shop: App) -
     with Reader(server.base, key="acme", path="/api/v1/events/stream?owner=other") as reader:
         assert reader.open() == 403
     page = httpx.get(
-        f"{server.base}/api/v1/events", params={"after": before}, headers={"Authorization": "Bearer acme"}
+        f"{server.base}/api/v1/events",
+        params={"after": before},
+        headers={"Authorization": "Bearer acme"},
+        timeout=SOON,
     ).text
     assert marks["other"] not in page and jobs["other"] not in page
 
@@ -227,7 +231,7 @@ def test_a_position_below_deleted_events_is_a_reset(server: WebServer, shop: App
 
 
 def test_every_message_is_as_openapi_describes_it(server: WebServer, shop: App) -> None:
-    document = httpx.get(f"{server.base}/openapi.json").json()
+    document = httpx.get(f"{server.base}/openapi.json", timeout=SOON).json()
     answer = document["paths"]["/api/v1/events/stream"]["get"]["responses"]["200"]
     schema = {**answer["content"]["text/event-stream"]["schema"], "components": document["components"]}
     data = {**schema["properties"]["data"]["contentSchema"], "components": document["components"]}

@@ -45,7 +45,7 @@ def write(app: App, owner: str, number: int) -> None:
 def test_stalled_clients_cost_little_and_are_disconnected(server: WebServer, url: str) -> None:
     with make_app(url) as app, ExitStack() as stack:
         write(app, "o0", 1)
-        httpx.get(f"{server.base}/api/v1/jobs", headers={"Authorization": "Bearer o0"})
+        httpx.get(f"{server.base}/api/v1/jobs", headers={"Authorization": "Bearer o0"}, timeout=PATIENCE)
         with Reader(server.base, key="first") as reader:
             reader.read()
         before = server.memory
@@ -65,7 +65,7 @@ def test_stalled_clients_cost_little_and_are_disconnected(server: WebServer, url
         while left and time.monotonic() < end:
             most = max(most, server.memory - before)
             began = time.monotonic()
-            assert httpx.get(f"{server.base}/nothing").status_code == 404
+            assert httpx.get(f"{server.base}/nothing", timeout=PATIENCE).status_code == 404
             slowest = max(slowest, time.monotonic() - began)
             left = [reader for reader in left if not is_cut(reader)]
             time.sleep(0.2)
