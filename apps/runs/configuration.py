@@ -1,6 +1,7 @@
 """The configuration of the daemon: a file that is read again when it changes."""
 
 import logging
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -57,15 +58,18 @@ class ConfigurationFile:
         self.problem: str | None = None
         self._take = take
         self._content = b""
+        self._lock = threading.Lock()
         self._current = self._read()
 
     @property
     def current(self) -> Configuration:
-        try:
-            self._current, self.problem = self._read(), None
-        except BadConfiguration as problem:
-            self._report(str(problem))
-        return self._current
+        # One thread takes a change up. Two at once would replace the same file, and one of them would find it gone.
+        with self._lock:
+            try:
+                self._current, self.problem = self._read(), None
+            except BadConfiguration as problem:
+                self._report(str(problem))
+            return self._current
 
     def _read(self) -> Configuration:
         content = _contents(self.path)

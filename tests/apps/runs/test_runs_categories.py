@@ -1,12 +1,15 @@
 """R1: only runs of allowed categories are polled and claimed, and a changed configuration is taken up."""
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 from apps.runs.app import open_verifier
 from apps.runs.board import RunBoard
-from apps.runs.configuration import BadConfiguration, read_configuration
+from apps.runs.configuration import BadConfiguration, Configuration, ConfigurationFile, read_configuration
 from apps.runs.words import Word
 from apps.runs.working import run_worker
 from runs_world import World, honest
@@ -94,6 +97,26 @@ def test_r3_a_changed_configuration_reaches_a_worker_that_runs(quick_world: Worl
         world.app.run_now(world.job("a").id, actor="ann")
         eventually(lambda: world.job("a").state == "failed")
     assert world.job("a").failures == 2
+
+
+def test_a_change_is_taken_up_once_however_many_threads_ask(tmp_path: Path) -> None:
+    taken, both = list[Configuration](), threading.Barrier(2)
+
+    def take(configuration: Configuration) -> None:
+        taken.append(configuration)
+        # Another thread in here would end this wait.
+        with suppress(threading.BrokenBarrierError):
+            both.wait(timeout=0.2 if len(taken) > 1 else 0)
+
+    path = tmp_path / "runs.yaml"
+    path.write_text("categories: [taxi]")
+    file = ConfigurationFile(path, take)
+    path.write_text("categories: [cartpole]")
+    both.reset()
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(lambda: file.current) for _ in range(2)]
+    assert [each.result().categories for each in asked] == [("cartpole",)] * 2
+    assert [each.categories for each in taken] == [("taxi",), ("cartpole",)]
 
 
 def test_a_broken_configuration_changes_nothing_and_is_said(quick_world: World) -> None:
