@@ -1,8 +1,9 @@
 """The converter on each store, with delays divided by a hundred."""
 
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,25 @@ def gateway(gateway_process: Gateway) -> Gateway:
     """Of the whole run, in good health."""
     gateway_process.heal()
     return gateway_process
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk of its own, which is full."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("a small disk cannot be mounted here: run the tests as root")
+    try:
+        with suppress(OSError), (folder / "filling").open("wb", buffering=0) as file:
+            while file.write(b"\0" * 4096):
+                pass
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 @pytest.fixture
