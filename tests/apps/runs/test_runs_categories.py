@@ -162,6 +162,6 @@ def test_r3_the_defaults_are_those_of_the_document() -> None:
 def test_the_schedule_starts_a_poll(quick_world: World) -> None:
     quick_world.submit(honest("a"))
     file, url = quick_world.file, quick_world.app.settings.database_url
-    with open_verifier(url, file, schedule="* * * * * *") as verifier, run_worker(verifier, concurrency=1):
+    with open_verifier(url, file, ticks="* * * * * *") as verifier, run_worker(verifier, concurrency=1):
         eventually(lambda: quick_world.stored() == ["a"] and quick_world.outcome("a") is not None)
     assert quick_world.app.jobs(JobFilter(kind="tick")).jobs

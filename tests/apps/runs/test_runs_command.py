@@ -40,7 +40,7 @@ def run(world: World, *arguments: str) -> Result:
 
 @contextmanager
 def served(world: World, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    options = ["serve", "--port", "0", "--poll", "* * * * * *", *arguments]
+    options = ["serve", "--port", "0", *arguments]
     with subprocess.Popen(
         _arguments(world, *options),
         env=_environment() | {"MULLIGAN_WORKER_LEASE_TTL_SEC": "2"},
@@ -164,6 +164,7 @@ def test_r1_a_worker_that_is_killed_loses_no_run(world: World) -> None:
     with served(world) as process:
         assert process.stdout is not None
         assert httpx2.get(process.stdout.readline().split()[-1], trust_env=False).status_code == 200
+        world.poll()
         eventually(lambda: world.number_stored() == 10 and "run-3" in world.board.fetched)
         eventually(lambda: world.job("run-3").state == "running")
         process.send_signal(signal.SIGKILL)
