@@ -1,6 +1,5 @@
 """The converter on each store, with delays divided by a hundred."""
 
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,10 +13,8 @@ from apps.pdfxml.app import create
 from apps.pdfxml.settings import Settings
 from apps.pdfxml.site import build_site
 from pdfxml_world import Gateway, World, started_gateway
-from playwright.sync_api import Browser, sync_playwright
 from postgres_server import PostgresServer
 from site_server import serve
-from visit import ARGUMENTS
 
 from mulligan import App
 
@@ -115,15 +112,3 @@ def make_world(store_url: str, tmp_path: Path, gateway: Gateway, monkeypatch: py
 def world(make_world: Callable[..., Any]) -> Iterator[World]:
     with make_world() as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Of one module: while it is there, an event loop runs in this thread."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("Chromium is not installed: sudo apt-get install chromium")
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
-        yield found
-        found.close()

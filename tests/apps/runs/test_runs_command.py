@@ -13,7 +13,6 @@ from pathlib import Path
 import httpx2
 import pytest
 from apps.runs.__main__ import runs
-from apps.runs.working import run_worker
 from click.testing import CliRunner, Result
 from runs_world import HUNDREDTH, World, honest
 
@@ -169,7 +168,7 @@ def test_r1_a_worker_that_is_killed_loses_no_run(world: World) -> None:
         eventually(lambda: world.job("run-3").state == "running")
         process.send_signal(signal.SIGKILL)
         process.wait()
-    with run_worker(world.verifier, concurrency=2):
+    with served(world):
         eventually(lambda: world.app.counts(JobFilter(kind="verify")).groups == {"succeeded": 10}, seconds=60)
     assert all(world.outcome(run) for run in world.stored())
     assert (world.job("run-3").failures, world.job("run-3").attempt) == (0, 2)
