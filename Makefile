@@ -5,7 +5,8 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := .venv-bench
 ARGS   ?=
-APPS   := pdfxml runs watermark screenshots
+# Applications that are tested by `make test-apps` only.
+APPS   := watermark screenshots
 SOAK   := stores streams load interleavings model zones batches notify drill simulation api chaos apps
 # What soak and bench run of all they could.
 PARTS  ?=

@@ -4,12 +4,16 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from random import SystemRandom
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 
 from mulligan import App
 from mulligan.failure import redact
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # The collector would visit all tests found so far, again and again: a half of the time that it takes to find them.
 gc.disable()
@@ -85,6 +89,16 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 def _secrets_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an app calls a secret is one for its whole process: not for the tests after it."""
     monkeypatch.setattr(redact, "_known", redact._known)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    """Of one module: while it is there, an event loop runs in this thread, and tests of other modules run theirs."""
+    # Late: most tests need no browser.
+    from chromium import open_browser
+
+    with open_browser() as found:
+        yield found
 
 
 @pytest.fixture

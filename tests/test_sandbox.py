@@ -11,6 +11,13 @@ from mulligan.store.sqlite import SqliteStore
 from mulligan.testing import flaky, hanging, sandbox
 
 
+def test_the_time_of_the_app_is_that_of_its_store_and_simulated_in_a_sandbox(app: App) -> None:
+    assert abs(app.now() - datetime.now(UTC)) < timedelta(minutes=1)
+    with sandbox(app, now=datetime(2024, 2, 29, tzinfo=UTC)) as box:
+        box.advance("1d")
+        assert app.now() == box.now == datetime(2024, 3, 1, tzinfo=UTC)
+
+
 def test_fails_twice_waits_one_and_five_minutes_succeeds() -> None:
     app = App("sqlite:////a/folder/that/does/not/exist.db")
     convert = app.task("convert", retry=RetryPolicy(4, Steps(["1m", "5m", "15m"])))(flaky(2))

@@ -22,6 +22,26 @@ def test_the_environment_goes_before_the_file_and_the_file_before_the_code(tmp_p
     assert (settings.database_url, settings.worker_concurrency) == ("sqlite:///env.db", 2)
 
 
+def test_an_app_gives_defaults_of_its_own_and_the_environment_overrides_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MULLIGAN_RETENTION_FAILED", "9d")
+    given = {
+        "metrics_prefix": "",
+        "retention_succeeded": None,
+        "retention_failed": timedelta(days=1),
+        "stuck": "report",
+    }
+    found = App("sqlite:///jobs.db", stuck="requeue", settings=given).settings
+    assert (found.metrics_prefix, found.retention_succeeded) == ("", None)
+    assert (found.retention_failed, found.stuck, found.database_url) == (
+        *(timedelta(days=9), "requeue"),
+        "sqlite:///jobs.db",
+    )
+    with pytest.raises(ConfigurationError, match=r"no setting is named 'lease_ttl'; did you mean 'worker_lease_ttl'\?"):
+        App(settings={"lease_ttl": timedelta(seconds=5)})
+
+
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [

@@ -3,11 +3,10 @@
 import asyncio
 import hashlib
 import secrets
-import time
 from base64 import b64decode, b64encode
 from collections import deque
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hmac import compare_digest
 from typing import Any
 
@@ -17,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from apps.pages.clock import Now, system_time
 from apps.pages.database import Database, Moment
 from apps.pages.flash import flash
 from apps.pages.forms import read_form
@@ -26,8 +26,8 @@ from apps.pages.session import start_anew
 
 LONGEST_SESSION = timedelta(hours=12)
 SHORTEST_PASSWORD, LONGEST = 10, 200
-# Tries to sign in to one account: so many in this many seconds.
-TRIES, PERIOD = 10, 60.0
+# Tries to sign in to one account: so many in this time.
+TRIES, PERIOD = 10, timedelta(minutes=1)
 MOST_REMEMBERED = 10_000
 _ACCOUNT, _SINCE = "account", "signed-in"
 SEE_OTHER = 303
@@ -43,8 +43,8 @@ class Account:
 class Accounts:
     """The accounts of an application, and their pages."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, *, now: Now = system_time) -> None:
+        self._database, self._now = database, now
         self.table = Table(
             "accounts",
             database.metadata,
@@ -54,7 +54,7 @@ class Accounts:
             Column("password", Text, nullable=False),
             Column("created_at", Moment, nullable=False),
         )
-        self._tries = Tries()
+        self._tries = Tries(now)
         self._decoy = hash_password("no account has it")
 
     def routes(self) -> list[Route]:
@@ -83,7 +83,7 @@ class Accounts:
         if found is None:
             problem = "There is no account with this address and password."
             return page(request, "sign_in.html", status=401, form=form, problem=problem, next=form.get("next", "/"))
-        return _enter(request, found, form)
+        return self._enter(request, found, form)
 
     async def sign_up(self, request: Request) -> Response:
         form = await read_form(request)
@@ -92,12 +92,19 @@ class Accounts:
             made = await asyncio.to_thread(self.create, *given)
         except ValueError as error:
             return page(request, "sign_up.html", status=400, form=form, problem=str(error), next=form.get("next", "/"))
-        return _enter(request, made, form)
+        return self._enter(request, made, form)
 
     async def sign_out(self, request: Request) -> Response:
         await read_form(request)
         start_anew(request)
         return RedirectResponse(_root(request) + "/sign-in", SEE_OTHER)
+
+    def _enter(self, request: Request, account: Account, form: dict[str, str]) -> Response:
+        start_anew(request)
+        request.session.update({_ACCOUNT: account.id, _SINCE: self._now().isoformat()})
+        flash(request, f"Signed in as {account.name}.")
+        target = form.get("next", "/")
+        return RedirectResponse(_root(request) + (target if is_local(target) else "/"), SEE_OTHER)
 
     # Accounts
 
@@ -111,7 +118,7 @@ class Accounts:
         if not SHORTEST_PASSWORD <= len(password) <= LONGEST:
             raise ValueError(f"A password has {SHORTEST_PASSWORD} to {LONGEST} characters.")
         account = Account(secrets.token_hex(16), email, name)
-        values = {**asdict(account), "password": hash_password(password), "created_at": datetime.now(UTC)}
+        values = {**asdict(account), "password": hash_password(password), "created_at": self._now()}
         try:
             with self._database.transaction() as connection:
                 connection.execute(self.table.insert().values(values))
@@ -136,7 +143,7 @@ class Accounts:
         account_id, since = (request.session.get(name) for name in (_ACCOUNT, _SINCE))
         if account_id is None or since is None:
             return None
-        if datetime.now(UTC) - datetime.fromisoformat(since) > LONGEST_SESSION:
+        if self._now() - datetime.fromisoformat(since) > LONGEST_SESSION:
             start_anew(request)
             return None
         return self.get(account_id)
@@ -145,13 +152,14 @@ class Accounts:
 class Tries:
     """How often an account was tried of late."""
 
-    def __init__(self) -> None:
-        self._times: dict[str, deque[float]] = {}
+    def __init__(self, now: Now) -> None:
+        self._now = now
+        self._times: dict[str, deque[datetime]] = {}
 
     def allow(self, name: str) -> bool:
         if len(self._times) > MOST_REMEMBERED:
             self._times.clear()
-        now, times = time.monotonic(), self._times.setdefault(name[:LONGEST], deque(maxlen=TRIES))
+        now, times = self._now(), self._times.setdefault(name[:LONGEST], deque(maxlen=TRIES))
         if len(times) == TRIES and now - times[0] < PERIOD:
             return False
         times.append(now)
@@ -185,14 +193,6 @@ def has_password(stored: str, password: str) -> bool:
 
 def _scrypt(password: str, salt: bytes) -> bytes:
     return hashlib.scrypt(password.encode(), salt=salt, n=2**14, r=8, p=1)
-
-
-def _enter(request: Request, account: Account, form: dict[str, str]) -> Response:
-    start_anew(request)
-    request.session.update({_ACCOUNT: account.id, _SINCE: datetime.now(UTC).isoformat()})
-    flash(request, f"Signed in as {account.name}.")
-    target = form.get("next", "/")
-    return RedirectResponse(_root(request) + (target if is_local(target) else "/"), SEE_OTHER)
 
 
 def is_local(path: str) -> bool:

@@ -1,7 +1,7 @@
 """Administrators of an application: they sign in with an administrator's key of the engine."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from starlette.requests import Request
@@ -9,6 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from apps.pages.accounts import LONGEST_SESSION, SEE_OTHER, Tries, is_local
+from apps.pages.clock import Now
 from apps.pages.forms import read_form
 from apps.pages.problems import Elsewhere, Problem
 from apps.pages.render import page
@@ -23,9 +24,9 @@ REMEMBERED = timedelta(seconds=1)
 class Admins:
     """A key that is revoked or expired ends its sessions within a second."""
 
-    def __init__(self, app: App) -> None:
-        self._app = app
-        self._tries = Tries()
+    def __init__(self, app: App, now: Now) -> None:
+        self._app, self._now = app, now
+        self._tries = Tries(now)
         self._valid: frozenset[str] = frozenset()
         self._read_at: datetime | None = None
 
@@ -51,7 +52,7 @@ class Admins:
         if key is None or key.owner is not None:
             problem = "This is no key of an administrator."
             return page(request, "admin_sign_in.html", status=401, problem=problem, next=form.get("next", "/admin"))
-        request.session.update({_KEY: key.id, _SINCE: datetime.now(UTC).isoformat()})
+        request.session.update({_KEY: key.id, _SINCE: self._now().isoformat()})
         self._read_at = None
         target = form.get("next", "/admin")
         return RedirectResponse(
@@ -66,12 +67,12 @@ class Admins:
     def key_of(self, request: Request) -> str | None:
         """The id of the key of the administrator who is signed in."""
         key, since = (request.session.get(name) for name in (_KEY, _SINCE))
-        if key is None or since is None or datetime.now(UTC) - datetime.fromisoformat(since) > LONGEST_SESSION:
+        if key is None or since is None or self._now() - datetime.fromisoformat(since) > LONGEST_SESSION:
             return None
         return str(key) if key in self._keys() else None
 
     def _keys(self) -> frozenset[str]:
-        now = datetime.now(UTC)
+        now = self._now()
         if self._read_at is None or now - self._read_at > REMEMBERED:
             found = self._app.keys(limit=MOST_KEYS)
             self._valid = frozenset(key.id for key in found if key.owner is None and _is_valid(key, now))

@@ -2,9 +2,10 @@
 
 import secrets
 from hmac import compare_digest
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
+
+from mulligan.web import is_same_origin
 
 FIELD = "csrf"
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -28,9 +29,5 @@ def check_token(request: Request, given: str) -> None:
 
 
 def check_origin(request: Request) -> None:
-    """A program sends neither header, and has no cookie that another site could use."""
-    site, origin = (request.headers.get(name) for name in ("sec-fetch-site", "origin"))
-    if site not in (None, "same-origin", "none"):
-        raise ForeignForm
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+    if not is_same_origin(request):
         raise ForeignForm

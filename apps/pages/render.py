@@ -1,24 +1,25 @@
 """Render templates: those of the application, then the common ones. Stylesheet and scripts are the dashboard's."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from apps.pages.csrf import FIELD, token_of
 from apps.pages.flash import take_flashes
+from mulligan import web
 
 COMMON = Path(__file__).with_name("templates")
 STATIC = Path(__file__).with_name("static")
 DASHBOARD = Path(str(files("mulligan.web.pages")))
-UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
@@ -65,7 +66,7 @@ def _around(request: Request) -> dict[str, Any]:
         "is_admin": site.is_admin(request),
         "flashes": take_flashes(request),
         "position": site.position(request),
-        "now": datetime.now(UTC),
+        "now": site.now(),
     }
 
 
@@ -77,35 +78,20 @@ def _version(path: Path) -> str:
 # Filters
 
 
-def _span(seconds: float) -> str:
-    unit, name = next((each for each in UNITS if seconds >= each[0]), UNITS[-1])
-    return f"{int(seconds // unit)} {name}"
-
-
-def _tag(moment: datetime, text: str, class_: str = "moment") -> Markup:
-    exactly = f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-    tag = Markup('<time class="{}" datetime="{}" title="{}">{}</time>')
-    return tag.format(class_, moment.isoformat(), exactly, text)
-
-
-def ago(moment: datetime | None) -> Markup:
+@pass_context
+def ago(context: Context, moment: datetime | None) -> Markup:
     """A relative time, with the exact one on hover."""
-    if moment is None:
-        return Markup()
-    seconds = (datetime.now(UTC) - moment).total_seconds()
-    if abs(seconds) < 1:
-        return _tag(moment, "now")
-    return _tag(moment, f"{_span(seconds)} ago" if seconds > 0 else f"in {_span(-seconds)}")
+    return Markup() if moment is None else web.time_tag(moment, web.ago(moment, context["now"]))
 
 
-def countdown(moment: datetime) -> Markup:
+@pass_context
+def countdown(context: Context, moment: datetime) -> Markup:
     """How long it is until then. It goes on by itself."""
-    seconds = (moment - datetime.now(UTC)).total_seconds()
-    return _tag(moment, _span(seconds) if seconds >= 1 else "a moment", "countdown")
+    return web.countdown_tag(moment, context["now"])
 
 
 def exact(moment: datetime | None) -> Markup:
-    return Markup() if moment is None else _tag(moment, f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}")
+    return Markup() if moment is None else web.time_tag(moment, web.exact(moment))
 
 
 def number(value: int) -> str:

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apps.pages.accounts import Account, Accounts
 from apps.pages.admin import Admins
+from apps.pages.clock import Now, system_time
 from apps.pages.csrf import SAFE, ForeignForm, check_origin
 from apps.pages.database import Database
 from apps.pages.live import MOST_STREAMS, Feed, ticks
@@ -41,7 +42,7 @@ OwnerOf = Callable[[Request], str | None]
 class Site:
     """`routes` are the application's own. `folder` has its `templates` and may have `static`. `menu` has labels with
     paths. `owner` says whose jobs the visitor may follow live; None: of no one. `idle` is how long a browser is known
-    without a visit."""
+    without a visit. `now` is the time for sessions and for what is shown."""
 
     def __init__(
         self,
@@ -55,9 +56,10 @@ class Site:
         accounts: Accounts | None = None,
         owner: OwnerOf = lambda _: None,
         idle: timedelta = IDLE,
+        now: Now = system_time,
     ) -> None:
         self.app, self.name, self.folder, self.database, self.menu = app, name, folder, database, menu
-        self.accounts, self.admins, self.owner = accounts, Admins(app), owner
+        self.accounts, self.admins, self.owner, self.now = accounts, Admins(app, now), owner, now
         self._routes, self._key = routes, SessionKey(database)
         self._idle = round(idle.total_seconds())
 

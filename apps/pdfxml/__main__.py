@@ -16,14 +16,17 @@ from apps.pdfxml.site import build
 
 @contextmanager
 def gateway_beside() -> Iterator[None]:
-    """A gateway that can be made to fail, for those who have none. It ends with this process."""
+    """A gateway that can be made to fail, for people who have none. It ends with this process, however that ends."""
     if os.environ.get("GATEWAY_URL"):
         yield
         return
-    port = _free_port()
-    os.environ["GATEWAY_URL"] = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "apps.pdfxml.gateway", "--port", str(port), "--faults"]
-    with subprocess.Popen(command) as gateway:  # noqa: S603 - our own program
+    # It listens before the gateway runs, so that the first page waits for it.
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        os.environ["GATEWAY_URL"] = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        number = listener.fileno()
+        command = [sys.executable, "-m", "apps.pdfxml.gateway", "--fd", str(number), "--faults", "--until-eof"]
+        started = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[number])  # noqa: S603 - our own program
+    with started as gateway:
         click.echo(
             f"A gateway runs at {os.environ['GATEWAY_URL']} (process {gateway.pid}): kill it, and see what happens"
         )
@@ -31,12 +34,6 @@ def gateway_beside() -> Iterator[None]:
             yield
         finally:
             gateway.terminate()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

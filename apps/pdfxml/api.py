@@ -46,14 +46,7 @@ class Api:
 
     async def upload(self, request: Request) -> Response:
         accepted = await self.receive(request, needs_token=False)
-        conversion = await run_in_threadpool(self._conversion, accepted)
-        body = describe(conversion) | {"is_duplicate": accepted.is_twin}
-        headers = {"Location": f"/api/jobs/{conversion.id}"}
-        # A conversion that has failed by now was accepted all the same.
-        if accepted.job.was_rejected and conversion.error_code is not None:
-            entry = CODES[conversion.error_code]
-            raise Problem(entry.status, entry.code, entry.last_message, job=body)
-        return JSONResponse(body, 200 if accepted.is_twin else 201, headers)
+        return answer_upload(accepted, await run_in_threadpool(self.conversion_of, accepted))
 
     async def receive(self, request: Request, *, needs_token: bool) -> Accepted:
         """Store what a browser sends. Raises Problem if nothing can be stored at all."""
@@ -83,13 +76,13 @@ class Api:
             raise problem_of(error) from error
         return accepted
 
-    def _conversion(self, accepted: Accepted) -> Conversion:
+    def conversion_of(self, accepted: Accepted) -> Conversion:
         return complete(self.converter, [accepted.document])[0]
 
     def list_jobs(self, request: Request) -> Response:
         before = request.query_params.get("before")
         found = list_conversions(
-            self.converter, session_id(request), limit=PAGE + 1, before=before if _is_id(before) else None
+            self.converter, session_id(request), limit=PAGE + 1, before=before if is_id(before) else None
         )
         jobs, more = found[:PAGE], found[PAGE:]
         following = jobs[-1].id if more else None
@@ -141,7 +134,7 @@ class Api:
 
     def find_own(self, request: Request) -> Conversion:
         job = request.path_params["job"]
-        conversion = find_conversion(self.converter, job) if _is_id(job) else None
+        conversion = find_conversion(self.converter, job) if is_id(job) else None
         if conversion is None:
             raise Problem(404, "UNKNOWN", "There is no such conversion.")
         if conversion.document.owner != session_id(request):
@@ -151,6 +144,15 @@ class Api:
     def metrics(self, request: Request) -> Response:
         require_reader(self.converter.app, request)
         return Response(write_metrics(self.converter.app), media_type="text/plain; version=0.0.4")
+
+
+def answer_upload(accepted: Accepted, conversion: Conversion) -> Response:
+    """Raises Problem for what was refused. A conversion that has failed by now was accepted all the same."""
+    body = describe(conversion) | {"is_duplicate": accepted.is_twin}
+    if accepted.job.was_rejected and conversion.error_code is not None:
+        entry = CODES[conversion.error_code]
+        raise Problem(entry.status, entry.code, entry.last_message, job=body)
+    return JSONResponse(body, 200 if accepted.is_twin else 201, {"Location": f"/api/jobs/{conversion.id}"})
 
 
 def describe(conversion: Conversion) -> dict[str, Any]:
@@ -216,7 +218,7 @@ def _source(owner: str, name: str, fields: dict[str, str], size: int, sha256: st
     return Source(owner=owner, name=clean_name(name), mapping=mapping, size=size, sha256=sha256)
 
 
-def _is_id(text: str | None) -> bool:
+def is_id(text: str | None) -> bool:
     try:
         return text is not None and str(UUID(text)) == text
     except ValueError:

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from apps.pages.database import Database
 from apps.pdfxml.codes import CODES, message_of
 from apps.pdfxml.documents import Documents
 from apps.pdfxml.gateway_call import GatewayCall, is_healthy
+from apps.pdfxml.mapping_list import MappingList
 from apps.pdfxml.retention import Retention
 from apps.pdfxml.rules import RULES
 from apps.pdfxml.settings import GATEWAY, Settings
@@ -37,6 +38,7 @@ class Converter:
     database: Database
     documents: Documents
     retention: Retention
+    mappings: MappingList
 
 
 def create(settings: Settings, *, storage: Storage | None = None) -> Converter:
@@ -48,8 +50,8 @@ def create(settings: Settings, *, storage: Storage | None = None) -> Converter:
         services=[settings.service(partial(is_healthy, settings.gateway_url))],
         owners=[Owner("*", max_live=settings.live_jobs)],
         lifespan=open_client,
+        settings=_engine_settings(settings),
     )
-    app.settings = replace(app.settings, **_engine_settings(settings))
 
     def source_exists(job: Job[Any]) -> None:
         if not storage.has_source(str(job.arguments.get("document"))):
@@ -85,9 +87,10 @@ def create(settings: Settings, *, storage: Storage | None = None) -> Converter:
     @app.task(timeout="30m", isolate=False)
     def expire() -> int:
         """Remove the files of conversions that ended long ago."""
-        return retention.run(datetime.now(UTC))
+        return retention.run(app.now())
 
-    return Converter(app, convert, settings, storage, database, documents, retention)
+    mappings = MappingList(settings.gateway_url)
+    return Converter(app, convert, settings, storage, database, documents, retention, mappings)
 
 
 @contextmanager
@@ -98,10 +101,9 @@ def open_client(_app: App) -> Iterator[httpx2.Client]:
 
 
 def _engine_settings(settings: Settings) -> dict[str, Any]:
-    """The engine's own settings. Those that the environment names for the engine itself stay."""
+    """What the engine is to do unless its own variables say otherwise."""
     kept = settings.retention + MEMORY
     wanted: dict[str, Any] = {"metrics_prefix": "", "retention_succeeded": kept, "retention_failed": kept}
-    wanted = {name: value for name, value in wanted.items() if f"MULLIGAN_{name.upper()}" not in os.environ}
     if settings.lease is not None:
         wanted["worker_lease_ttl"] = settings.lease
     if settings.concurrency is not None:

@@ -12,9 +12,8 @@ from apps.pages.forms import read_form
 from apps.pages.problems import Problem
 from apps.pages.render import page
 from apps.pages.session import session_id
-from apps.pdfxml.api import Api, _is_id
+from apps.pdfxml.api import Api, is_id
 from apps.pdfxml.conversions import list_conversions, list_events
-from apps.pdfxml.gateway.mappings import MAPPINGS
 
 PAGE = 50
 SEE_OTHER = 303
@@ -42,7 +41,7 @@ class Pages:
         request.state.position = self.converter.app.last_position()
         before = request.query_params.get("before")
         found = list_conversions(
-            self.converter, session_id(request), limit=PAGE + 1, before=before if _is_id(before) else None
+            self.converter, session_id(request), limit=PAGE + 1, before=before if is_id(before) else None
         )
         return page(
             request,
@@ -50,7 +49,7 @@ class Pages:
             conversions=found[:PAGE],
             following=found[PAGE - 1].id if len(found) > PAGE else None,
             before=before,
-            mappings=list(MAPPINGS.values()),
+            mappings=self.converter.mappings.current(),
             limit=self.converter.settings.largest_upload,
             retention=self.converter.settings.retention.days,
             **self._around(),
@@ -78,7 +77,7 @@ class Pages:
         except Problem as problem:
             flash(request, problem.message, tone="failed")
             return RedirectResponse("/", SEE_OTHER)
-        conversion = await run_in_threadpool(self.api._conversion, accepted)
+        conversion = await run_in_threadpool(self.api.conversion_of, accepted)
         if accepted.job.was_rejected:
             flash(request, f"{conversion.document.name}: {conversion.error_message}", tone="failed")
         elif accepted.is_twin:

@@ -12,7 +12,7 @@ import click
 
 from apps.pages.command import announce
 from apps.runs import reports
-from apps.runs.app import EVERY_HALF_MINUTE, Verifier, open_verifier
+from apps.runs.app import Verifier, open_verifier
 from apps.runs.configuration import BadConfiguration
 from apps.runs.demo import run_demo_leaderboard, write_configuration
 from apps.runs.site import build_site
@@ -22,7 +22,6 @@ from mulligan import MulliganError
 
 USAGE = 2
 CLASSES = ("final", "retryable", "rate_limited")
-EVERY_FEW_SECONDS = "*/5 * * * * *"
 
 
 @click.group(invoke_without_command=True)
@@ -48,7 +47,7 @@ def _try_it(place: tuple[str, Path], *, host: str, port: int, leaderboard_port: 
     _, config = place
     if write_configuration(config, leaderboard_port):
         click.echo(f"Wrote {config}. Change it while this runs.")
-    with run_demo_leaderboard(leaderboard_port) as address, _open(place, schedule=EVERY_FEW_SECONDS) as verifier:
+    with run_demo_leaderboard(leaderboard_port) as address, _open(place) as verifier:
         click.echo(f"The leaderboard: {address}/api/categories")
         _serve(verifier, host=host, port=port, concurrency=concurrency, with_worker=True)
 
@@ -58,11 +57,10 @@ def _try_it(place: tuple[str, Path], *, host: str, port: int, leaderboard_port: 
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65_535))
 @click.option("--concurrency", default=4, show_default=True, type=click.IntRange(1, 1_000))
 @click.option("--no-worker", is_flag=True, help="Only the pages: workers run elsewhere.")
-@click.option("--poll", "schedule", default=EVERY_HALF_MINUTE, show_default=True, help="When to poll: a cron schedule.")
 @click.pass_obj
-def serve(place: tuple[str, Path], *, host: str, port: int, concurrency: int, no_worker: bool, schedule: str) -> None:
+def serve(place: tuple[str, Path], *, host: str, port: int, concurrency: int, no_worker: bool) -> None:
     """Serve the pages, with a worker that polls and verifies."""
-    with _open(place, schedule=schedule) as verifier:
+    with _open(place) as verifier:
         _serve(verifier, host=host, port=port, concurrency=concurrency, with_worker=not no_worker)
 
 
@@ -90,9 +88,7 @@ def status(place: tuple[str, Path], *, word: str | None, limit: int, as_json: bo
 @runs.command()
 @click.argument("run", nargs=-1)
 @click.option("--all", "is_all", is_flag=True, help="All runs that failed for good.")
-@click.option(
-    "--class", "error_class", type=click.Choice(["final", "retryable", "rate_limited"]), help="Of --all, only these."
-)
+@click.option("--class", "error_class", type=click.Choice(CLASSES), help="Of --all, only these.")
 @click.option("--actor", default=lambda: os.environ.get("USER", "command line"), help="Who retries, for the history.")
 @click.option("--reason", default=None, help="Why, for the history.")
 @click.pass_obj
@@ -119,10 +115,10 @@ def retry(
 
 
 @contextmanager
-def _open(place: tuple[str, Path], *, schedule: str = EVERY_HALF_MINUTE) -> Iterator[Verifier]:
+def _open(place: tuple[str, Path]) -> Iterator[Verifier]:
     url, config = place
     try:
-        with open_verifier(url, config, schedule=schedule) as verifier:
+        with open_verifier(url, config) as verifier:
             verifier.create()
             yield verifier
     except BadConfiguration as problem:

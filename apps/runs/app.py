@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from apps.runs.replay import LARGEST_REPLAY, BadReplay, read_replay, verify_clai
 from apps.runs.tables import RunTables
 from mulligan import App, ErrorCode, Exponential, FinalError, Job, NotAllowed, RetryPolicy, Rule, attempt
 
-EVERY_HALF_MINUTE = "*/30 * * * * *"
+TICK = timedelta(seconds=5)
+TICKS = "*/5 * * * * *"
 DUTIES = "default"
 
 CATALOGUE = (
@@ -72,12 +73,12 @@ def queue_of(category: str) -> str:
 
 
 @contextmanager
-def open_verifier(url: str, configuration: Path, *, schedule: str = EVERY_HALF_MINUTE) -> Iterator[Verifier]:
+def open_verifier(url: str, configuration: Path, *, ticks: str = TICKS) -> Iterator[Verifier]:
     """Raises BadConfiguration. The engine reads the retry keys from a file that follows the configuration."""
     with tempfile.TemporaryDirectory(prefix="runs-") as folder:
         policies = Path(folder) / "policies.yaml"
         file = ConfigurationFile(configuration, lambda changed: _publish(changed, policies))
-        verifier = build_verifier(url, file, policies=policies, schedule=schedule)
+        verifier = build_verifier(url, file, policies=policies, ticks=ticks)
         try:
             yield verifier
         finally:
@@ -90,11 +91,11 @@ def _publish(configuration: Configuration, policies: Path) -> None:
     new.replace(policies)
 
 
-def build_verifier(url: str, configuration: ConfigurationFile, *, policies: Path, schedule: str) -> Verifier:
+def build_verifier(url: str, configuration: ConfigurationFile, *, policies: Path, ticks: str) -> Verifier:
     app = App(url, catalogue=CATALOGUE, rules=RULES, lifespan=lifespan, policies=policies)
     database = Database(url)
     verifier = Verifier(app, database, RunTables(database.metadata), configuration)
-    register_tasks(verifier, schedule)
+    register_tasks(verifier, ticks)
     return verifier
 
 
@@ -109,7 +110,7 @@ def refuse_unreadable(job: Job[Any]) -> None:
         raise NotAllowed("the leaderboard's record of this run cannot be read", code="RUN_INVALID", status=409)
 
 
-def register_tasks(verifier: Verifier, schedule: str) -> None:
+def register_tasks(verifier: Verifier, ticks: str) -> None:
     app, database, tables = verifier.app, verifier.database, verifier.tables
     configuration = verifier.configuration
 
@@ -123,7 +124,7 @@ def register_tasks(verifier: Verifier, schedule: str) -> None:
         replay = read_replay(leaderboard.fetch_replay(run, LARGEST_REPLAY))
         finding = verify_claim(claim, replay, record)
         with database.transaction() as connection:
-            tables.keep(connection, claim, finding, datetime.now(UTC))
+            tables.keep(connection, claim, finding, app.now())
         return finding.outcome.value
 
     def enqueue(runs: Sequence[Found], connection: Connection) -> Sequence[Job[Any]]:
@@ -139,7 +140,7 @@ def register_tasks(verifier: Verifier, schedule: str) -> None:
         options = verify.options(queue=queue_of(run.category), connection=connection)
         return options.reject(FinalError(run.problem, code="RUN_INVALID"), run.id)
 
-    discovery = Discovery(database, tables, enqueue)
+    discovery = Discovery(database, tables, enqueue, app.now)
 
     @app.task(retry=POLL, timeout="5m")
     def poll() -> int:
@@ -148,8 +149,10 @@ def register_tasks(verifier: Verifier, schedule: str) -> None:
         leaderboard = LeaderboardClient(attempt().resources, allowed)
         return sum(discovery.poll(leaderboard, category) for category in allowed.categories)
 
-    @app.cron(schedule, name="poll")
+    @app.cron(ticks, name="poll")
     @app.task(retry=RetryPolicy(1))
     def tick() -> None:
-        """Start a poll, unless one runs, or waits for as long as the leaderboard asked."""
-        poll.options(dedupe="poll").enqueue()
+        """Start a poll, unless one runs, waits for as long as the leaderboard asked, or began within the interval."""
+        interval = timedelta(seconds=configuration.current.poll_interval)
+        # Half a tick less, because this tick may have come a little sooner than the one before it.
+        poll.options(dedupe="poll", dedupe_for=interval - TICK / 2).enqueue()

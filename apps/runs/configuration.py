@@ -1,6 +1,7 @@
 """The configuration of the daemon: a file that is read again when it changes."""
 
 import logging
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -41,6 +42,8 @@ class Configuration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     leaderboard: Annotated[str, Meta(pattern=r"\Ahttps?://[^/?#\s]+/?\Z")] = "http://127.0.0.1:8090"
     categories: tuple[Category, ...] = ()
     """The allowed ones. Runs of others are not polled, and not claimed if they are stored."""
+    poll_interval: Annotated[float, Meta(ge=5, le=86_400)] = 30.0
+    """Seconds from one poll of the leaderboard to the next, rounded to five."""
     timeout: Annotated[float, Meta(gt=0, le=600)] = 10.0
     """Seconds that one answer of the leaderboard may take, from the request to its last byte."""
     retry: RetryConfiguration = RetryConfiguration()
@@ -57,15 +60,18 @@ class ConfigurationFile:
         self.problem: str | None = None
         self._take = take
         self._content = b""
+        self._lock = threading.Lock()
         self._current = self._read()
 
     @property
     def current(self) -> Configuration:
-        try:
-            self._current, self.problem = self._read(), None
-        except BadConfiguration as problem:
-            self._report(str(problem))
-        return self._current
+        # One thread takes a change up. Two at once would replace the same file, and one of them would find it gone.
+        with self._lock:
+            try:
+                self._current, self.problem = self._read(), None
+            except BadConfiguration as problem:
+                self._report(str(problem))
+            return self._current
 
     def _read(self) -> Configuration:
         content = _contents(self.path)

@@ -28,6 +28,8 @@ CONFIGURATION = """\
 leaderboard: http://127.0.0.1:{port}
 # Runs of other categories are not polled, and not claimed if they are stored.
 categories: [cartpole, frozen-lake, mountain-car, taxi]
+# Seconds between two polls, and how long one answer may take.
+poll_interval: 5
 timeout: 5
 retry:
   max_attempts: 8

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection
@@ -27,6 +27,7 @@ class Discovery:
     database: Database
     tables: RunTables
     enqueue: Enqueue
+    now: Callable[[], datetime]
 
     def poll(self, leaderboard: LeaderboardClient, category: str) -> int:
         """Store the new runs of a category and return their number. Raises the errors of the leaderboard."""
@@ -42,20 +43,21 @@ class Discovery:
 
     def store(self, category: str, listing: Listing) -> int:
         """Store the runs, their jobs, and how far the list was read: all or nothing."""
+        now = self.now()
         # The leaderboard may send what it was not asked for.
         found = {run.id: run for run in map(read_claim, listing.runs) if run is not None and run.category == category}
         with self.database.transaction() as connection:
             known = self.tables.known(connection, found.keys())
             new = [run for run in found.values() if run.id not in known]
             jobs = self.enqueue(new, connection)
-            rows = [_to_row(run, job) for run, job in zip(new, jobs, strict=True)]
+            rows = [_to_row(run, job, now) for run, job in zip(new, jobs, strict=True)]
             self.tables.add(connection, rows)
             self.tables.move(connection, category, listing.position)
         return len(new)
 
 
-def _to_row(run: Found, job: Job[Any]) -> dict[str, Any]:
-    row = {"id": run.id, "category": run.category, "job": job.id, "discovered_at": datetime.now(UTC)}
+def _to_row(run: Found, job: Job[Any], now: datetime) -> dict[str, Any]:
+    row = {"id": run.id, "category": run.category, "job": job.id, "discovered_at": now}
     match run:
         case Claim():
             claimed = {"player": run.player, "environment": run.environment, "seed": run.seed, "score": run.score}

@@ -100,7 +100,8 @@ class App:
     `stuck`     what workers do about stuck jobs every few minutes: `"report"` them in the log, the default; `"process"`
                 them as TIMEOUT failures; or `"requeue"` them without using up a retry
     `policies`  path of a YAML file that overrides policies, services, queues and owners while workers run
-    `settings`  complete `Settings`, instead of those read from the environment and `mulligan.toml`
+    `settings`  fields of `Settings` with other defaults in this app, such as `{"metrics_prefix": ""}`: `mulligan.toml`
+                and the environment override them. Or complete `Settings`, instead of those read from there
 
     Options that cannot work raise a ConfigurationError. An app can be used from several threads; in a coroutine, call
     its blocking verbs with `asyncio.to_thread`.
@@ -135,10 +136,12 @@ class App:
         redact: Iterable[Secret] = (),
         stuck: str | None = None,
         policies: str | os.PathLike[str] | None = None,
-        settings: Settings | None = None,
+        settings: Settings | Mapping[str, Any] | None = None,
     ) -> None:
-        file = None if policies is None else os.fspath(policies)
-        settings = settings or load({"database_url": url, "policies_file": file, "stuck": stuck})
+        if not isinstance(settings, Settings):
+            file = None if policies is None else os.fspath(policies)
+            options = {"database_url": url, "policies_file": file, "stuck": stuck}
+            settings = load({**(settings or {}), **{name: each for name, each in options.items() if each is not None}})
         self.redact(*settings.passwords, *redact)
         self.wiring = wiring = Wiring(
             self,
@@ -553,6 +556,10 @@ class App:
         Raises UnknownProjection, with the names that exist.
         """
         self.wiring.events.drop_projection(name)
+
+    def now(self) -> datetime:
+        """Return the time by the clock of the store, which decides about jobs; in a sandbox, the simulated time."""
+        return self.store.now()
 
     def last_position(self, *, back: int = 0) -> int:
         """Return the position of the last event in the log; with `back=N`, the position N events earlier."""

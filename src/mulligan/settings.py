@@ -4,7 +4,7 @@ import logging
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from functools import cache
 from ipaddress import ip_network
@@ -29,7 +29,7 @@ from mulligan.store.messages import TIMEOUT
 from mulligan.values.address import Network, parse_network
 from mulligan.values.duration import BadDuration, parse
 from mulligan.values.file import Unreadable, read_contents
-from mulligan.values.suggest import did_you_mean, nearest
+from mulligan.values.suggest import did_you_mean, nearest, unknown
 
 if TYPE_CHECKING:
     from mulligan.egress import Egress
@@ -360,7 +360,10 @@ def load(
     environment = os.environ if environment is None else environment
     for variable in environment:
         _warn_of(variable)
-    given = {name: value for name, value in (code or {}).items() if value is not None}
+    given = dict(code or {})
+    known = {field.name for field in fields(Settings)}
+    if strange := sorted(set(given) - known):
+        raise ConfigurationError(unknown("setting", strange[0], known))
     if given.get("stuck", STUCK[0]) not in STUCK:
         raise BadSetting("stuck", given["stuck"], READERS["stuck"][1])
     given |= _from_file((folder or Path()) / FILE)
@@ -400,10 +403,10 @@ def _from_file(path: Path) -> dict[str, Any]:
         table = tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is not TOML: {error}") from error
-    unknown = sorted(set(table) - set(READERS))
-    if unknown:
-        possible = f"{did_you_mean(unknown[0], READERS)}known are: {', '.join(READERS)}"
-        raise ConfigurationError(f"{path} has an unknown key {unknown[0]!r}; {possible}")
+    strange = sorted(set(table) - set(READERS))
+    if strange:
+        possible = f"{did_you_mean(strange[0], READERS)}known are: {', '.join(READERS)}"
+        raise ConfigurationError(f"{path} has an unknown key {strange[0]!r}; {possible}")
     return {field_of(key): _read(f"{path}: {key}", key, str(value)) for key, value in table.items()}
 
 

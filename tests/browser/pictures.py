@@ -5,7 +5,6 @@ With `--readme`, the best three are written to docs/pictures/.
 
 import argparse
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -14,10 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from urllib.parse import quote
 
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext
 from site_server import Site, serve
-from visit import ARGUMENTS
 
+from chromium import open_browser
 from mulligan import App
 from mulligan.web.pages import PAGES
 
@@ -79,15 +78,6 @@ def main() -> None:
             take_site(browser, site, name, given.folder)
             if given.readme:
                 take_best(browser, site, name)
-
-
-@contextmanager
-def open_browser() -> Iterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        sys.exit("Chromium is not installed: sudo apt-get install chromium")
-    with sync_playwright() as playwright:
-        yield playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
 
 
 @contextmanager

@@ -1,20 +1,10 @@
 """A person who uses the dashboard in Chromium."""
 
-import os
-
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Page
 from site_server import Site
 
-ARGUMENTS = (
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    *(("--no-sandbox",) if os.geteuid() == 0 else ()),
-)
+from chromium import ARGUMENTS as ARGUMENTS
 
 
 class Visit:

@@ -1,7 +1,6 @@
 """Each rule for pages is asked about an error that really happened in Chromium."""
 
 import os
-import shutil
 import signal
 import socket
 import struct
@@ -12,11 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from playwright.sync_api import Browser, Error, Page, Playwright, sync_playwright
 
+from chromium import launch
 from mulligan.failure.classify import classify
 from mulligan.failure.packs import PACKS, browser
 from mulligan.failure.verdict import Failure
 
-ARGUMENTS = ["--disable-gpu", "--disable-quic", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
 released = threading.Event()
 
 
@@ -74,13 +73,6 @@ def site() -> Iterator[str]:
 def playwright() -> Iterator[Playwright]:
     with sync_playwright() as found:
         yield found
-
-
-def launch(playwright: Playwright) -> Browser:
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("Chromium is not installed: sudo apt-get install chromium")
-    return playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,22 @@ LIMIT = 100_000
 
 
 @dataclass
+class Hands:
+    """A clock that is set forward by tests."""
+
+    ahead: timedelta = timedelta(0)
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+
+@dataclass
 class Tried:
     app: App
     database: Database
     notes: Table
     base: str
+    clock: Hands
 
     def client(self, *, follow_redirects: bool = True) -> httpx.Client:
         return httpx.Client(base_url=self.base, follow_redirects=follow_redirects, headers={"accept": "text/html"})
@@ -45,9 +57,9 @@ class Tried:
             return connection.scalar(select(func.count()).select_from(self.notes)) or 0
 
 
-def build(url: str, folder: Path) -> tuple[Site, Table, Any]:
+def build(url: str, folder: Path, clock: Hands) -> tuple[Site, Table, Any]:
     app, database = App(url), Database(url)
-    accounts = Accounts(database)
+    accounts = Accounts(database, now=clock.now)
     notes = Table("notes", database.metadata, Column("text", Text, primary_key=True))
 
     @app.task
@@ -110,15 +122,17 @@ def build(url: str, folder: Path) -> tuple[Site, Table, Any]:
         menu=[("Notes", "/")],
         accounts=accounts,
         owner=session_id,
+        now=clock.now,
     )
     return site, notes, keep
 
 
 @pytest.fixture
 def tried(store_url: str, tmp_path: Path) -> Iterator[Tried]:
-    site, notes, _ = build(store_url, tmp_path)
+    clock = Hands()
+    site, notes, _ = build(store_url, tmp_path, clock)
     with serve(site.app, site.asgi()) as served:
-        yield Tried(site.app, site.database, notes, served.base)
+        yield Tried(site.app, site.database, notes, served.base, clock)
     site.app.close()
 
 
@@ -200,7 +214,9 @@ def test_tries_to_sign_in_are_limited(tried: Tried) -> None:
     with tried.client() as client:
         sent = {"csrf": token(client, "/sign-in"), "email": "a@b.c", "password": "x"}
         statuses = [client.post("/sign-in", data=sent).status_code for _ in range(11)]
-    assert statuses == [401] * 10 + [429]
+        assert statuses == [401] * 10 + [429]
+        tried.clock.ahead = timedelta(seconds=61)
+        assert client.post("/sign-in", data=sent).status_code == 401
 
 
 def test_an_administrator_signs_in_with_a_key_until_it_is_revoked(tried: Tried) -> None:
@@ -214,6 +230,18 @@ def test_an_administrator_signs_in_with_a_key_until_it_is_revoked(tried: Tried) 
         while client.get("/admin").url.path == "/admin":
             pass
         assert client.get("/admin").url.path == "/admin/sign-in"
+
+
+def test_who_signed_in_is_known_for_twelve_hours(tried: Tried) -> None:
+    key = tried.app.create_key(owner=None, name="ops")
+    with tried.client() as client:
+        form = {"csrf": token(client, "/sign-up"), "name": "Ann", "email": "ann@example.org", "password": PASSWORD}
+        client.post("/sign-up", data=form)
+        client.post("/admin/sign-in", data={"csrf": token(client, "/admin/sign-in"), "key": key.token})
+        tried.clock.ahead = timedelta(hours=11, minutes=59)
+        assert (client.get("/mine").text, client.get("/admin").text) == ("Ann", f"key {key.key.id}")
+        tried.clock.ahead = timedelta(hours=12, minutes=1)
+        assert (client.get("/mine").url.path, client.get("/admin").url.path) == ("/sign-in", "/admin/sign-in")
 
 
 def test_a_stream_tells_a_session_of_its_own_jobs(tried: Tried) -> None:

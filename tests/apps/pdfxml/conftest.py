@@ -1,8 +1,8 @@
 """The converter on each store, with delays divided by a hundred."""
 
-import shutil
+import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,8 @@ from apps.pdfxml.app import create
 from apps.pdfxml.settings import Settings
 from apps.pdfxml.site import build_site
 from pdfxml_world import Gateway, World, started_gateway
-from playwright.sync_api import Browser, sync_playwright
 from postgres_server import PostgresServer
 from site_server import serve
-from visit import ARGUMENTS
 
 from mulligan import App
 
@@ -62,6 +60,25 @@ def gateway(gateway_process: Gateway) -> Gateway:
 
 
 @pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk of its own, which is full."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("a small disk cannot be mounted here: run the tests as root")
+    try:
+        with suppress(OSError), (folder / "filling").open("wb", buffering=0) as file:
+            while file.write(b"\0" * 4096):
+                pass
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.fixture
 def make_world(store_url: str, tmp_path: Path, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Starts the site with other settings: `with make_world(circuit_mode="fail_fast") as world`."""
 
@@ -95,15 +112,3 @@ def make_world(store_url: str, tmp_path: Path, gateway: Gateway, monkeypatch: py
 def world(make_world: Callable[..., Any]) -> Iterator[World]:
     with make_world() as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Of one module: while it is there, an event loop runs in this thread."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("Chromium is not installed: sudo apt-get install chromium")
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
-        yield found
-        found.close()

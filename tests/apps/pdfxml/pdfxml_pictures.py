@@ -15,10 +15,11 @@ from apps.pdfxml.settings import Settings
 from apps.pdfxml.site import build_site
 from pdfxml_files import ENCRYPTED, INVOICE, unique_pdf
 from pdfxml_world import Gateway, Person, World, started_gateway
-from pictures import SCHEMES, SIZES, open_browser
+from pictures import SCHEMES, SIZES
 from playwright.sync_api import Browser, Page
 from site_server import serve
 
+from chromium import open_browser
 from live import eventually, working
 
 README = Path(__file__).parents[3] / "docs" / "pictures" / "pdfxml.png"

@@ -1,8 +1,11 @@
 """The gateway: a real converter, mappings with schemas, and faults in front of it."""
 
+from datetime import UTC, datetime, timedelta
+
 import httpx
 import pytest
 from apps.pdfxml.gateway.mappings import MAPPINGS, SCHEMAS
+from apps.pdfxml.mapping_list import MappingList
 from lxml import etree
 from pdfxml_files import ENCRYPTED, INVOICE, NO_PAGES, TRUNCATED, ZIP
 from pdfxml_world import Gateway
@@ -73,6 +76,21 @@ def test_a_connection_breaks_off(gateway: Gateway) -> None:
     gateway.fail("drop")
     with pytest.raises(httpx.RemoteProtocolError):
         convert(gateway)
+
+
+def test_the_mappings_to_choose_from_are_those_of_the_gateway(gateway: Gateway) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    offered = MappingList(gateway.url, now=lambda: now)
+    assert [each.name for each in offered.current()] == list(MAPPINGS)
+    gateway.kill()
+    now += timedelta(minutes=5)
+    assert [each.name for each in offered.current()] == list(MAPPINGS), "the last list stays"
+    without = MappingList(gateway.url, now=lambda: now)
+    assert without.current() == ()
+    gateway.start()
+    assert without.current() == (), "not asked again for every page"
+    now += timedelta(seconds=5)
+    assert [each.name for each in without.current()] == list(MAPPINGS)
 
 
 def test_without_being_asked_for_there_is_no_control_route() -> None:

@@ -1,6 +1,7 @@
 """Retries with the delays of the documents, in simulated time and against the real gateway."""
 
 import errno
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -10,11 +11,15 @@ from uuid import uuid4
 
 import pytest
 from apps.pdfxml.app import Converter, create
+from apps.pdfxml.documents import Document
+from apps.pdfxml.rules import RULES
 from apps.pdfxml.settings import Settings
 from pdfxml_files import INVOICE
 from pdfxml_world import Gateway
 
-from mulligan import Job
+from mulligan import Failure, Job
+from mulligan.failure.classify import classify
+from mulligan.failure.packs import PACKS
 from mulligan.testing import Sandbox, sandbox
 
 MS = timedelta(milliseconds=1)
@@ -167,59 +172,68 @@ def test_p2_a_429_waits_for_as_long_as_it_says_and_uses_no_attempt(simulate: Any
         assert simulation.job(job).state == "succeeded"
 
 
-class FailingStorage:
-    """A disk that fails to write in a certain way; everything else is the real one."""
-
-    def __init__(self, storage: Any, error: int) -> None:
-        self._storage, self._error = storage, error
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._storage, name)
-
-    def write_result(self, _document: str, chunks: Iterator[bytes]) -> int:
-        for _ in chunks:
-            pass
-        raise OSError(self._error, "no")
-
-
 @pytest.mark.parametrize(
-    ("error", "attempts"), [(errno.EIO, 2), (errno.EACCES, 2), (errno.ENOSPC, 1), (errno.EDQUOT, 1)], ids=str
+    ("error", "error_class"),
+    [
+        (errno.EIO, "retryable"),
+        (errno.EACCES, "retryable"),
+        (errno.ENOENT, "retryable"),
+        (errno.ENOSPC, "final"),
+        (errno.EDQUOT, "final"),
+    ],
+    ids=errno.errorcode.get,
 )
-def test_p2_a_failed_write_is_retried_once_unless_the_disk_is_full(
-    tmp_path: Path, gateway: Gateway, error: int, attempts: int
-) -> None:
-    from apps.pdfxml.storage import LocalStorage
+def test_p2_errors_of_the_disk_are_retryable_unless_it_is_full(error: int, error_class: str) -> None:
+    verdict = classify(Failure.of(OSError(error, os.strerror(error))), kind="convert", rules=(*RULES, *PACKS))
+    assert (verdict.code, verdict.error_class) == ("IO_ERROR", error_class)
 
-    storage = FailingStorage(LocalStorage(tmp_path / "in", tmp_path / "out"), error)
-    settings = Settings(gateway_url=gateway.url, uploads=tmp_path / "in", results=tmp_path / "out")
-    converter = create(settings, storage=storage)
-    with sandbox(converter.app) as box:
-        simulation = Simulation(converter, box, tmp_path)
+
+def test_p2_a_failed_write_is_retried_once(simulate: Any, tmp_path: Path) -> None:
+    """There is no folder to write into: root may write anywhere, but not into a file."""
+    with simulate() as simulation:
+        (tmp_path / "out").rmdir()
+        (tmp_path / "out").touch()
+        _check_unwritable(simulation, attempts=2)
+
+
+def test_p2_a_full_disk_is_final(simulate: Any, full_disk: Path) -> None:
+    with simulate(results=full_disk) as simulation:
+        _check_unwritable(simulation, attempts=1)
+    assert [path.name for path in full_disk.iterdir()] == ["filling"], "nothing half-written stays"
+
+
+def _check_unwritable(simulation: Simulation, *, attempts: int) -> None:
+    job = simulation.submit()
+    simulation.box.advance("1h")
+    found = simulation.job(job)
+    assert (found.state, found.error_code, found.attempt) == ("failed", "IO_ERROR", attempts)
+    assert found.error_message == "Temporary storage issue."
+    # The gateway did its work: its breaker counts no failure.
+    assert simulation.converter.app.service("gateway").status.failures == 0
+
+
+def test_p4_retention_runs_every_ten_minutes_by_the_time_of_the_store(simulate: Any) -> None:
+    with simulate(retention=timedelta(hours=1)) as simulation:
         job = simulation.submit()
-        box.advance("1h")
-        found = simulation.job(job)
-        assert (found.state, found.error_code, found.attempt) == ("failed", "IO_ERROR", attempts)
-        assert found.error_message == "Temporary storage issue."
-        # The gateway did its work: its breaker counts no failure.
-        assert converter.app.service("gateway").status.failures == 0
-
-
-def test_p2_a_full_disk_is_a_full_disk(tmp_path: Path, gateway: Gateway) -> None:
-    """Really full: the result is written to /dev/full."""
-    from apps.pdfxml.storage import LocalStorage
-
-    class FullDisk(LocalStorage):
-        def write_result(self, _document: str, chunks: Any) -> int:
-            with Path("/dev/full").open("wb", buffering=0) as file:
-                return sum(file.write(chunk) for chunk in chunks)
-
-    settings = Settings(gateway_url=gateway.url, uploads=tmp_path / "in", results=tmp_path / "out")
-    converter = create(settings, storage=FullDisk(settings.uploads, settings.results))
-    with sandbox(converter.app) as box:
-        simulation = Simulation(converter, box, tmp_path)
-        job = simulation.submit()
-        box.advance("1h")
-        assert (simulation.job(job).error_code, simulation.job(job).attempt) == ("IO_ERROR", 1)
+        document = Document(
+            id=job.arguments["document"],
+            job=job.id,
+            owner="",
+            name="a.pdf",
+            mapping="text",
+            bytes=len(INVOICE),
+            sha256="",
+            uploaded_at=simulation.box.now,
+        )
+        simulation.converter.database.create()
+        with simulation.converter.database.transaction() as connection:
+            simulation.converter.documents.add(connection, document)
+        storage = simulation.converter.storage
+        simulation.box.advance("59m")
+        assert storage.has_source(document.id) and storage.has_result(document.id)
+        simulation.box.advance("11m")
+        assert not storage.has_source(document.id) and not storage.has_result(document.id)
+        assert simulation.job(job).result_expired_at is not None
 
 
 def test_p6_the_breaker_opens_at_half_of_the_calls(simulate: Any, gateway: Gateway) -> None:

@@ -1,20 +1,19 @@
 """Uploads: what is accepted, what leaves a failed record, and twins."""
 
 import errno
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from apps.pdfxml.api import Api
-from apps.pdfxml.conversions import Conversion
-from apps.pdfxml.storage import LocalStorage
-from apps.pdfxml.uploads import Accepted
+from apps.pdfxml.api import answer_upload
+from apps.pdfxml.conversions import complete
+from apps.pdfxml.uploads import Source, accept
 from pdfxml_files import ENCRYPTED, INVOICE, NO_PAGES, TRUNCATED, ZIP, unique_pdf
 from pdfxml_world import World
 
-from live import eventually
 from mulligan import JobFailed
 
 MakeWorld = Callable[..., Any]
@@ -75,24 +74,19 @@ def test_p1_names_are_for_people_and_never_for_paths(world: World) -> None:
 
 
 @SQLITE
-def test_p1_a_storage_failure_is_a_500_with_a_failed_record(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A real full disk: the file is moved onto one."""
-
-    def onto_full_disk(self: LocalStorage, document: str, path: Path) -> None:
-        with Path("/dev/full").open("wb", buffering=0) as full:
-            full.write(path.read_bytes())
-
-    monkeypatch.setattr(LocalStorage, "keep_source", onto_full_disk)
-    person = world.person()
-    answer = person.upload()
-    assert (answer.status_code, answer.json()["code"]) == (500, "IO_ERROR")
-    assert answer.json()["message"] == "Temporary storage issue."
-    [job] = person.jobs()
-    assert (job["status"], job["error_code"], job["can_retry"]) == ("failed", "IO_ERROR", False)
-    assert os.strerror(errno.ENOSPC) not in answer.text
-    assert list(world.converter.settings.uploads.iterdir()) == []
+def test_p1_a_storage_failure_is_a_500_with_a_failed_record(make_world: MakeWorld, full_disk: Path) -> None:
+    with make_world(uploads=full_disk) as world:
+        person = world.person()
+        answer = person.upload()
+        assert (answer.status_code, answer.json()["code"]) == (500, "IO_ERROR")
+        assert answer.json()["message"] == "Temporary storage issue."
+        [job] = person.jobs()
+        assert (job["status"], job["error_code"], job["can_retry"]) == ("failed", "IO_ERROR", False)
+        assert os.strerror(errno.ENOSPC) not in answer.text
+        assert [path.name for path in full_disk.iterdir()] == ["filling"]
+        # With room again, the same file is converted.
+        (full_disk / "filling").unlink()
+        assert person.upload().status_code == 201
 
 
 @SQLITE
@@ -204,28 +198,28 @@ def test_p1_another_site_cannot_upload(world: World) -> None:
     assert person.jobs() == []
 
 
-def test_p1_file_row_and_job_are_stored_together_or_not_at_all(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_p1_file_row_and_job_are_stored_together_or_not_at_all(world: World) -> None:
     """The row cannot be written: there is no job either, and the file is removed later."""
-    with monkeypatch.context() as patch:
-        patch.setattr(type(world.converter.documents), "add", lambda *_: 1 / 0)
-        assert world.person().upload().status_code == 500
+    with world.converter.database.transaction() as connection:
+        connection.exec_driver_sql("ALTER TABLE pdfxml_documents RENAME TO away")
+    assert world.person().upload().status_code == 500
+    with world.converter.database.transaction() as connection:
+        connection.exec_driver_sql("ALTER TABLE away RENAME TO pdfxml_documents")
     assert list(world.app.jobs().jobs) == []
-    eventually(lambda: len(list(world.converter.settings.uploads.iterdir())) == 1)
+    assert len(list(world.converter.settings.uploads.iterdir())) == 1
+    # Of another connection: the server closes one on which it failed.
+    assert world.person().upload().status_code == 201
 
 
 @SQLITE
-def test_p1_an_upload_whose_conversion_fails_at_once_was_accepted(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_p1_an_upload_whose_conversion_fails_at_once_was_accepted(world: World, tmp_path: Path) -> None:
     """The worker is faster than the answer."""
-    describe_now = Api._conversion
-
-    def describe_late(api: Api, accepted: Accepted) -> Conversion:
-        with pytest.raises(JobFailed):
-            world.app.wait(accepted.job, timeout="30s")
-        return describe_now(api, accepted)
-
-    monkeypatch.setattr(Api, "_conversion", describe_late)
-    with world.working():
-        answer = world.person().upload(mapping="nonsense")
-    assert (answer.status_code, answer.json()["status"]) == (201, "failed")
+    path = tmp_path / "invoice.pdf"
+    path.write_bytes(INVOICE)
+    source = Source(owner="ann", name="invoice.pdf", mapping="nonsense", size=len(INVOICE), sha256="0" * 64)
+    accepted = accept(world.converter, source, path)
+    with world.working(), pytest.raises(JobFailed):
+        world.app.wait(accepted.job, timeout="30s")
+    [conversion] = complete(world.converter, [accepted.document])
+    answer = answer_upload(accepted, conversion)
+    assert (answer.status_code, json.loads(bytes(answer.body))["status"]) == (201, "failed")

@@ -14,10 +14,11 @@ from apps.runs.demo import Players  # noqa: E402
 from apps.runs.leaderboard.server import Board  # noqa: E402
 from apps.runs.leaderboard.serving import serve_leaderboard  # noqa: E402
 from apps.runs.site import build_site  # noqa: E402
-from playwright.sync_api import Browser, sync_playwright  # noqa: E402
+from playwright.sync_api import Browser  # noqa: E402
 from runs_world import World, open_world  # noqa: E402
 from site_server import serve  # noqa: E402
-from visit import ARGUMENTS  # noqa: E402
+
+from chromium import open_browser  # noqa: E402
 
 FOLDER = ROOT / "docs" / "pictures"
 
@@ -59,21 +60,19 @@ def take(browser: Browser, base: str, path: str, file: Path, *, scheme: str = "l
 
 
 def main(folder: Path) -> None:
-    import shutil
-
-    with a_busy_world() as world, sync_playwright() as playwright:
-        program = shutil.which("chromium") or shutil.which("google-chrome")
-        browser = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
-        with serve(world.app, build_site(world.verifier).asgi()) as site:
-            take(browser, site.base, "/", folder / "runs.png")
-            if folder != FOLDER:
-                (run,) = [run for run in world.stored() if run.endswith("1")][:1]
-                take(browser, site.base, "/", folder / "runs-dark.png", scheme="dark")
-                take(browser, site.base, "/", folder / "runs-phone.png", width=390)
-                take(browser, site.base, "/?word=Error", folder / "runs-error.png")
-                take(browser, site.base, f"/runs/{run}", folder / "runs-run.png")
-                take(browser, site.base, f"/runs/{run}", folder / "runs-run-phone.png", width=390)
-        browser.close()
+    with (
+        a_busy_world() as world,
+        open_browser() as browser,
+        serve(world.app, build_site(world.verifier).asgi()) as site,
+    ):
+        take(browser, site.base, "/", folder / "runs.png")
+        if folder != FOLDER:
+            (run,) = [run for run in world.stored() if run.endswith("1")][:1]
+            take(browser, site.base, "/", folder / "runs-dark.png", scheme="dark")
+            take(browser, site.base, "/", folder / "runs-phone.png", width=390)
+            take(browser, site.base, "/?word=Error", folder / "runs-error.png")
+            take(browser, site.base, f"/runs/{run}", folder / "runs-run.png")
+            take(browser, site.base, f"/runs/{run}", folder / "runs-run-phone.png", scheme="dark", width=390)
 
 
 if __name__ == "__main__":

@@ -80,6 +80,6 @@ def open_world(url: str, board: Board, address: str, folder: Path, **configurati
     file = folder / "runs.yaml"
     categories = ["frozen-lake", "cartpole", "taxi"]
     file.write_text(json.dumps({"leaderboard": address, "categories": categories, **configuration}))
-    with open_verifier(url, file, schedule=NEVER) as verifier:
+    with open_verifier(url, file, ticks=NEVER) as verifier:
         verifier.create()
         yield World(verifier, board, file)

@@ -1,6 +1,5 @@
 """The pages in Chromium: live, on a phone, in the dark, without scripts, and with hostile names."""
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -9,25 +8,14 @@ from apps.runs.leaderboard.server import Board
 from apps.runs.leaderboard.serving import serve_leaderboard
 from apps.runs.site import build_site
 from apps.runs.working import run_worker
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 from runs_world import World, honest, open_world
 from site_server import Site, serve
-from visit import ARGUMENTS, find_violations
+from visit import find_violations
 
 from live import eventually
 
 HOSTILE = "<img src=x onerror=\"document.title='pwned'\">" + "W" * 60
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("Chromium is not installed: sudo apt-get install chromium")
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,15 @@
 """R1: only runs of allowed categories are polled and claimed, and a changed configuration is taken up."""
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 from apps.runs.app import open_verifier
 from apps.runs.board import RunBoard
-from apps.runs.configuration import BadConfiguration, read_configuration
+from apps.runs.configuration import BadConfiguration, Configuration, ConfigurationFile, read_configuration
 from apps.runs.words import Word
 from apps.runs.working import run_worker
 from runs_world import World, honest
@@ -96,6 +99,26 @@ def test_r3_a_changed_configuration_reaches_a_worker_that_runs(quick_world: Worl
     assert world.job("a").failures == 2
 
 
+def test_a_change_is_taken_up_once_however_many_threads_ask(tmp_path: Path) -> None:
+    taken, both = list[Configuration](), threading.Barrier(2)
+
+    def take(configuration: Configuration) -> None:
+        taken.append(configuration)
+        # Another thread in here would end this wait.
+        with suppress(threading.BrokenBarrierError):
+            both.wait(timeout=0.2 if len(taken) > 1 else 0)
+
+    path = tmp_path / "runs.yaml"
+    path.write_text("categories: [taxi]")
+    file = ConfigurationFile(path, take)
+    path.write_text("categories: [cartpole]")
+    both.reset()
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(lambda: file.current) for _ in range(2)]
+    assert [each.result().categories for each in asked] == [("cartpole",)] * 2
+    assert [each.categories for each in taken] == [("taxi",), ("cartpole",)]
+
+
 def test_a_broken_configuration_changes_nothing_and_is_said(quick_world: World) -> None:
     before = quick_world.verifier.configuration.current
     quick_world.file.write_text("categories: [taxi\n")
@@ -139,6 +162,6 @@ def test_r3_the_defaults_are_those_of_the_document() -> None:
 def test_the_schedule_starts_a_poll(quick_world: World) -> None:
     quick_world.submit(honest("a"))
     file, url = quick_world.file, quick_world.app.settings.database_url
-    with open_verifier(url, file, schedule="* * * * * *") as verifier, run_worker(verifier, concurrency=1):
+    with open_verifier(url, file, ticks="* * * * * *") as verifier, run_worker(verifier, concurrency=1):
         eventually(lambda: quick_world.stored() == ["a"] and quick_world.outcome("a") is not None)
     assert quick_world.app.jobs(JobFilter(kind="tick")).jobs

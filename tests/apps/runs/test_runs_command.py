@@ -13,7 +13,6 @@ from pathlib import Path
 import httpx2
 import pytest
 from apps.runs.__main__ import runs
-from apps.runs.working import run_worker
 from click.testing import CliRunner, Result
 from runs_world import HUNDREDTH, World, honest
 
@@ -40,7 +39,7 @@ def run(world: World, *arguments: str) -> Result:
 
 @contextmanager
 def served(world: World, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    options = ["serve", "--port", "0", "--poll", "* * * * * *", *arguments]
+    options = ["serve", "--port", "0", *arguments]
     with subprocess.Popen(
         _arguments(world, *options),
         env=_environment() | {"MULLIGAN_WORKER_LEASE_TTL_SEC": "2"},
@@ -164,11 +163,12 @@ def test_r1_a_worker_that_is_killed_loses_no_run(world: World) -> None:
     with served(world) as process:
         assert process.stdout is not None
         assert httpx2.get(process.stdout.readline().split()[-1], trust_env=False).status_code == 200
+        world.poll()
         eventually(lambda: world.number_stored() == 10 and "run-3" in world.board.fetched)
         eventually(lambda: world.job("run-3").state == "running")
         process.send_signal(signal.SIGKILL)
         process.wait()
-    with run_worker(world.verifier, concurrency=2):
+    with served(world):
         eventually(lambda: world.app.counts(JobFilter(kind="verify")).groups == {"succeeded": 10}, seconds=60)
     assert all(world.outcome(run) for run in world.stored())
     assert (world.job("run-3").failures, world.job("run-3").attempt) == (0, 2)

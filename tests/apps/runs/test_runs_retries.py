@@ -8,7 +8,7 @@ import pytest
 from apps.runs.app import open_verifier
 from apps.runs.words import describe
 from apps.runs.working import run_worker
-from runs_world import HUNDREDTH, World, honest
+from runs_world import HUNDREDTH, NEVER, World, honest
 
 from live import eventually
 from mulligan.testing import sandbox
@@ -237,6 +237,21 @@ def test_r2_a_poll_waits_as_long_as_the_leaderboard_asks(simulated: SimulatedWor
     assert world.stored() == ["a"]
 
 
+def test_r1_the_leaderboard_is_polled_as_often_as_the_configuration_says(simulated: SimulatedWorld) -> None:
+    """A changed interval counts from the next poll on."""
+    world, tick = simulated.world, simulated.world.app.tasks["tick"]
+    world.configure(categories=["taxi"], poll_interval=20)
+    polled = []
+    for second in range(0, 95, 5):
+        before = world.board.listed
+        tick.enqueue()
+        simulated.advance(5)
+        polled += [second] * (world.board.listed - before)
+        if second == 60:
+            world.configure(poll_interval=5)
+    assert polled == [0, 20, 40, 60, 80, 85, 90]
+
+
 def test_r3_what_is_logged(simulated: SimulatedWorld, caplog: pytest.LogCaptureFixture) -> None:
     """The list of the document: first attempt and retry apart, a scheduled retry with its delay, the end, a success."""
     caplog.set_level("DEBUG", logger="mulligan.worker")
@@ -265,7 +280,7 @@ def test_r3_the_state_of_a_retry_survives_a_restart(world: World) -> None:
     world.break_answers("broken", times=2)
     world.verify_all()
     before = world.job("a")
-    with open_verifier(world.app.settings.database_url, world.file, schedule="0 0 1 1 *") as verifier:
+    with open_verifier(world.app.settings.database_url, world.file, ticks=NEVER) as verifier:
         after = verifier.app.job(before.id)
         assert (after.state, after.failures, after.due_at) == ("waiting", 1, before.due_at)
         assert (after.last_class, after.last_code) == ("retryable", "HTTP_5XX")

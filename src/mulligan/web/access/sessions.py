@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,6 +17,7 @@ from mulligan.values.clock import Clock
 from mulligan.web.access.access import to_caller
 from mulligan.web.access.authentication import Authentication
 from mulligan.web.access.caller import Caller
+from mulligan.web.access.origin import is_same_origin
 from mulligan.web.problems import Problem
 
 # How often the last use of a session is stored, at most.
@@ -108,10 +108,6 @@ def check_csrf(request: Request, visitor: Visitor, given: str) -> None:
 
 
 def check_origin(request: Request) -> None:
-    """Raises a Problem, 403, for a form of another site. Browsers add these headers themselves."""
-    site, origin = (request.headers.get(name) for name in ("sec-fetch-site", "origin"))
-    is_ours = site in (None, "same-origin", "none") and (
-        origin is None or urlsplit(origin).netloc == request.headers.get("host")
-    )
-    if not is_ours:
+    """Raises a Problem, 403, for a form of another site."""
+    if not is_same_origin(request):
         raise Problem(403, "FORBIDDEN", "this form was sent by another site")

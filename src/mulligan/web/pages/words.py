@@ -79,7 +79,8 @@ def time_tag(moment: datetime | None, text: str) -> Markup:
 
 def countdown_tag(moment: datetime, now: datetime) -> Markup:
     """How long it is until then. A script counts down."""
-    left = duration(max(moment - now, timedelta(0)))
+    seconds = int((moment - now).total_seconds())
+    left = duration(seconds) if seconds >= 1 else "a moment"
     return Markup('<time class="countdown" datetime="{}" title="{}">{}</time>').format(
         f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}", exact(moment), left
     )
