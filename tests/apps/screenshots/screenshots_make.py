@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from apps.screenshots.app import Screenshots
@@ -28,12 +29,19 @@ def resolve_test_names(host: str, _: int) -> list[Any]:
     return [ip_address(address)]
 
 
+def write_whole(path: Path, text: str) -> None:
+    """Other processes read the file: at no moment may it be empty, which would bring the long delays back."""
+    with NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+        file.write(text)
+    Path(file.name).replace(path)
+
+
 def make_screenshots(
     url: str, folder: Path, sites: Any, *, resolve: Callable[..., Any] = resolve_test_names, **options: Any
 ) -> Screenshots:
     policies = folder / "policies.yaml"
-    if "policies" not in options:
-        policies.write_text(POLICIES)
+    if "policies" not in options and not policies.exists():
+        write_whole(policies, POLICIES)
     given: dict[str, Any] = {
         "results": folder / "results",
         "allowed": parse_endpoints(sites.endpoint),

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from uuid import uuid4
 
 import pytest
 from screenshots_world import NOWHERE, PRIVATE, World
@@ -15,7 +16,7 @@ HOSTS = 50 if IS_SOAK else 4
 
 def test_s2_scenario_1_a_network_timeout_is_retried_by_itself(warm: World) -> None:
     """The site hangs up at the first visit; the delay is a hundredth of five seconds."""
-    path = f"/recovers?name=scenario-{id(warm)}&after=1&how=503"
+    path = f"/recovers?name=scenario-{uuid4()}&after=1&how=503"
     shown = warm.wait(warm.submit(warm.sites.url(path, "recovers.test")))
     assert (shown["status"], shown["retryCount"], shown["retryType"]) == ("COMPLETED", 1, "AUTOMATIC")
     [retried] = [event for event in warm.app.events(job=shown["jobId"]) if event.type == "job.retried"]
@@ -24,7 +25,7 @@ def test_s2_scenario_1_a_network_timeout_is_retried_by_itself(warm: World) -> No
 
 
 def test_s3_scenario_2_a_manual_retry_is_processed_at_once(warm: World) -> None:
-    path = f"/recovers?name=manual-{id(warm)}&after=1&how=nothing"
+    path = f"/recovers?name=manual-{uuid4()}&after=1&how=nothing"
     job_id = warm.submit(warm.sites.url(path, "manual.test"))
     assert warm.wait(job_id)["status"] == "FAILED"
     before = warm.balance()
