@@ -11,14 +11,35 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from own_network import run_in_own_network
 from screenshots_sites import Sites
 from screenshots_world import World, make_screenshots, serving
 
 from mulligan import State
 
 IS_SOAK = bool(os.environ.get("MULLIGAN_SOAK"))
-RARE = ("script", "style", "object", "preload", "form") if IS_SOAK else ()
-TAGS = ("img", "frame", "fetch", "socket", "refresh", "navigate", *RARE)
+RARE = ("script", "style", "object", "preload", "form", "frame", "refresh") if IS_SOAK else ()
+TAGS = ("img", "fetch", "socket", "navigate", *RARE)
+# In a network of its own, with listeners at the addresses that a page must not reach.
+WAYS = ("img", "to", "frame", "refresh", "popup", "worker", "rtc", "to:2852039166", "img:[::ffff:169.254.169.254]")
+RARE_WAYS = (
+    *(
+        "fetch",
+        "socket",
+        "navigate",
+        "script",
+        "style",
+        "object",
+        "preload",
+        "form",
+        "import",
+        "font",
+        "video",
+        "events",
+    ),
+    *("beacon", "prefetch", "to:0xa9fea9fe", "to:10.0.0.5", "img:168.63.129.16", "img:[fd00:ec2::254]"),
+    *("img:[64:ff9b::a9fe:a9fe]", "rtc:10.0.0.5"),
+)
 
 
 class Canary:
@@ -155,6 +176,17 @@ def test_s2_a_name_that_changes_between_two_parts_of_a_page_is_refused(guarded: 
     part = quote(guarded.sites.url("/page?part", "late.test"))
     assert refused(guarded, guarded.sites.url(f"/holds?url={part}", "late.test")) == "TARGET_REFUSED"
     assert not guarded.sites.asked["late.test/page"]
+
+
+def test_s2_no_page_reaches_the_metadata_of_a_cloud() -> None:
+    """Packets of every kind would be heard: also those of calls between browsers, which no proxy sees."""
+    ways = WAYS + (RARE_WAYS if IS_SOAK else ())
+    seen = run_in_own_network(Path(__file__).with_name("screenshots_network.py"), *ways)
+    assert seen["heard"] == []
+    assert seen["guarded"] == dict.fromkeys(ways, "TARGET_REFUSED")
+    # The listeners answer a browser that nothing guards.
+    assert set(seen["unguarded"].values()) == {"succeeded"}
+    assert set(seen["heard_unguarded"]) >= {"tcp 80 169.254.169.254", "tcp 80 10.0.0.5", "tcp 80 fd00:ec2::254"}
 
 
 def test_s2_a_page_cannot_show_a_file_of_the_server(guarded: World) -> None:
