@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 UNSHARE = ["unshare", "--map-root-user", "--net"]
+# In seconds. Only what hangs takes as long, also on a machine with ten times as much to do as it can.
+PATIENCE = 600
 
 
 def run_in_own_network(script: Path, *arguments: str) -> dict[str, Any]:
@@ -23,7 +25,7 @@ def run_in_own_network(script: Path, *arguments: str) -> dict[str, Any]:
         pytest.skip(f"a network namespace cannot be made, which needs root or user namespaces: {tried.stderr.strip()}")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
     command = [*UNSHARE, sys.executable, str(script), *arguments]
-    done = subprocess.run(command, capture_output=True, timeout=120, env=environment)
+    done = subprocess.run(command, capture_output=True, timeout=PATIENCE, env=environment)
     assert done.returncode == 0, done.stderr.decode()
     result: dict[str, Any] = json.loads(done.stdout)
     return result
