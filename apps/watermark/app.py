@@ -15,6 +15,7 @@ from apps.watermark.mails import MARK, Mails
 from apps.watermark.marking import Marking
 from apps.watermark.publishing import Publishing
 from apps.watermark.tables import Tables
+from apps.watermark.webhooks import Webhooks
 from mulligan import App, ErrorCode, Failure, RetryPolicy, Rule, Snooze, Steps
 
 FONT = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
@@ -75,6 +76,7 @@ class Watermark:
         self.marking = Marking(self.campaigns, self.detections, self.files, options.font, options.timeout)
         self.app = self._make_app(url)
         self.mark, self.detect, self.forget = self._register()
+        self.webhooks = Webhooks(self.app)
         self.publishing = Publishing(self.app, self.database, self.tables, self.campaigns, mark=self.mark)
         self.files.folder.mkdir(parents=True, exist_ok=True)
 
@@ -83,7 +85,14 @@ class Watermark:
         subscriptions = mails.subscriptions()
         if self.options.webhook_url:
             subscriptions.append(mails.webhook(self.options.webhook_url, self.options.webhook_secret))
-        return App(url, rules=RULES, catalogue=CATALOGUE, subscriptions=subscriptions, stuck="requeue")
+        return App(
+            url,
+            rules=RULES,
+            catalogue=CATALOGUE,
+            subscriptions=subscriptions,
+            payloads={"batch.settled": mails.campaign_ready},
+            stuck="requeue",
+        )
 
     def _register(self) -> tuple[Any, Any, Any]:
         # FFmpeg is a process of its own already: a job cannot take its worker along.

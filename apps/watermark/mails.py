@@ -132,13 +132,13 @@ class Mails:
         }
 
     def webhook(self, url: str, secret: str | None) -> Subscription:
+        """The operator's: it gets the campaigns of all accounts."""
         return Subscription(
             "campaign_ready",
             types=["batch.settled"],
             channel="webhook",
             to=url,
             secret=secret,
-            payload=self.campaign_ready,
         )
 
 

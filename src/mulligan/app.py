@@ -27,7 +27,7 @@ from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.redact import Secret, redact
 from mulligan.failure.rule import AnyRule
 from mulligan.lifecycle import Move
-from mulligan.notify.subscription import Subscription
+from mulligan.notify.subscription import Subscription, WritePayload
 from mulligan.policies.alert import Alert
 from mulligan.policies.owner import Owner
 from mulligan.policies.queue import Queue
@@ -92,6 +92,8 @@ class App:
     `queues`    `Queue(…)` values: which queues are fair, and how many of their jobs may run at once
     `owners`    `Owner(…)` values: weight, concurrency, submit rate, unfinished jobs and retry budget of owners
     `subscriptions` `Subscription(…)` values: who is told about which events, by mail or webhook
+    `payloads`  by the type of the event, functions of a `Notice` that return the type and the data of a webhook's body,
+                for subscriptions without such a function of their own
     `alerts`    `Alert(…)` values: terms of alert rules that differ from the defaults
     `lifespan`  a context manager that a worker enters before its first job; tasks find its value in
                 `attempt().resources`
@@ -130,6 +132,7 @@ class App:
         queues: Iterable[Queue] = (),
         owners: Iterable[Owner] = (),
         subscriptions: Iterable[Subscription] = (),
+        payloads: Mapping[str, WritePayload] | None = None,
         alerts: Iterable[Alert] = (),
         lifespan: Callable[..., Any] | None = None,
         version: str | None = None,
@@ -152,6 +155,7 @@ class App:
             queues=queues,
             owners=owners,
             subscriptions=subscriptions,
+            payloads=payloads or {},
             alerts=alerts,
             lifespan=lifespan,
             version=version,

@@ -25,7 +25,10 @@ from mulligan.notify.webhook import Webhook, send_webhook
 from mulligan.values.address import Address, parse_address, parse_network
 
 PORT = 8443
-OWN = [PUBLIC, "169.254.169.254", "10.0.0.5", "192.168.1.5", "172.16.0.5", "100.64.0.5", "fd00:ec2::254", "fec0::5"]
+OWN = [
+    PUBLIC, "169.254.169.254", "168.63.129.16", "10.0.0.5", "192.168.1.5", "172.16.0.5", "100.64.0.5", "fd00:ec2::254",
+    "fec0::5",
+]  # fmt: skip
 EVERYTHING = (parse_network("0.0.0.0/0"), parse_network("::/0"))
 connected: list[str] = []
 

@@ -11,7 +11,7 @@ from notify_world import HOUR, MINUTE, NotifyWorld, notify_world
 from standardwebhooks import Webhook
 
 from mulligan import App, JobFilter, Subscription
-from mulligan.errors import SubscriptionNotAllowed
+from mulligan.errors import BadSubscription, SubscriptionNotAllowed
 from mulligan.notify.matching import MAILS_AT_ONCE, MAILS_PER_HOUR
 from mulligan.notify.subscription import Notice
 from mulligan.records.delivery import DeliveryState
@@ -386,6 +386,31 @@ def test_code_sends_webhooks_under_its_own_name(url: str) -> None:
         (received,) = other.receiver.received
         body = json.loads(received.body)
         assert (body["type"], body["data"]) == ("campaign_ready", {"state": "PARTIAL", "name": "spring"})
+
+
+def test_webhooks_that_owners_subscribe_have_the_body_of_the_app(url: str) -> None:
+    def write(notice: Notice) -> tuple[str, dict[str, Any]]:
+        return "campaign_ready", {"state": notice.event.data["state"].upper(), "of": notice.event.owner}
+
+    with notify_world(url, payloads={"batch.settled": write}) as world:
+        wanted = {"types": ["batch.settled", "job.failed"], "channel": "webhook", "to": world.receiver.url()}
+        acme, _ = (world.app.subscribe("mine", owner=owner, for_owner=True, **wanted) for owner in ("acme", "globex"))
+        batch = world.app.batch("spring", owner="acme")
+        batch.add(world.convert.bind("not a PDF"))
+        batch.publish()
+        world.app.run_until_idle()
+        world.tell()
+        bodies = [Webhook(acme.secret).verify(each.body, each.headers) for each in world.receiver.received]
+    found = {body["type"]: body["data"] for body in bodies}
+    assert found["campaign_ready"] == {"state": "FAILED", "of": "acme"}
+    assert found["job.failed"]["code"] == "NOT_PDF", "a type without a function has the usual body"
+    assert len(bodies) == 2, "the other owner gets none"
+
+
+@pytest.mark.parametrize(("name", "function"), [("batch.done", print), ("batch.settled", "print")])
+def test_payloads_that_cannot_work_are_refused(name: str, function: Any) -> None:
+    with pytest.raises(BadSubscription, match="payloads: "):
+        App("sqlite:///:memory:", payloads={name: function})
 
 
 def test_a_worker_without_the_code_leaves_the_events_to_one_that_has_it(url: str) -> None:

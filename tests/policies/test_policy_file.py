@@ -116,6 +116,29 @@ def test_a_file_that_is_gone_changes_nothing(path: Path) -> None:
     assert watched.attempts() == 2 and watched.file.problem is None
 
 
+def test_a_file_that_is_just_being_written_changes_nothing(path: Path) -> None:
+    """A reader may come between the two steps of a program that empties a file and then writes it."""
+    put(path, "default: {max_attempts: 2}")
+    watched = Watched(path)
+    assert watched.attempts() == 2
+    path.write_text("")
+    watched.later()
+    assert watched.attempts() == 2
+    path.write_text("default: {max_attempts: 3}")
+    watched.later()
+    assert watched.attempts() == 3
+
+
+def test_a_file_that_stays_empty_is_taken_up(path: Path) -> None:
+    put(path, "default: {max_attempts: 2}")
+    watched = Watched(path)
+    assert watched.attempts() == 2
+    path.write_text("\n")
+    for expected in (2, None):
+        watched.later()
+        assert watched.attempts() == expected
+
+
 def test_a_worker_does_not_start_with_a_broken_file_and_enqueue_goes_on(path: Path) -> None:
     put(path, "default: {max_attempts: 0}")
     app = App("sqlite:///jobs.db", policies=path)

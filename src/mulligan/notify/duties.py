@@ -33,7 +33,14 @@ from mulligan.notify.matching import (
 )
 from mulligan.notify.sending import DeliveryJobs
 from mulligan.notify.signature import encode_secret
-from mulligan.notify.subscription import Notice, Subscription, check_target
+from mulligan.notify.subscription import (
+    FindRecipient,
+    Notice,
+    Subscription,
+    WriteLabel,
+    WritePayload,
+    check_target,
+)
 from mulligan.records.delivery import (
     DeliveryState,
     DigestContents,
@@ -73,6 +80,8 @@ ENDS = ("job.failed", "job.cancelled")
 LONGEST_LABEL = 200
 
 Definitions = Mapping[tuple[str | None, str], Subscription]
+Payloads = Mapping[str, WritePayload]
+"""Bodies of webhooks by the type of the event, for subscriptions without a function of their own."""
 
 
 class _NotYet(Exception):
@@ -93,6 +102,7 @@ class Notify:
     jobs: DeliveryJobs
     _: KW_ONLY
     definitions: Definitions
+    payloads: Payloads
     clock: Clock
     ids: Callable[[], str]
     secrets: RandomBytes
@@ -192,11 +202,11 @@ class Notify:
         return [self._find(each, notices, now) for each in match(events, wanted, tags)]
 
     def _find(self, found: Match, notices: "Notices", now: datetime) -> Notification:
-        code = self.definitions.get((found.subscription.owner, found.subscription.name))
-        if code is None or not found.subscription.is_in_code or not code.has_functions:
+        functions = self._functions(found)
+        if not functions.any:
             return Notification(found, found.subscription.to)
         try:
-            return _ask(code, found, notices.of(found.event))
+            return _ask(functions, found, notices.of(found.event))
         except StoreError:
             raise
         except Exception as error:
@@ -207,6 +217,14 @@ class Notify:
                 raise _NotYet(event.position) from None
             logger.error("subscription %r: event %d is not sent: %s", name, event.position, problem)
             return Notification(found, None, reason=f"a function of the code failed: {problem}", is_failed=True)
+
+    def _functions(self, found: Match) -> "Functions":
+        subscription = found.subscription
+        code = self.definitions.get((subscription.owner, subscription.name)) if subscription.is_in_code else None
+        payload = self.payloads.get(found.event.type) if subscription.channel is Channel.WEBHOOK else None
+        if code is None:
+            return Functions(payload=payload)
+        return Functions(code.find, code.label, code.payload or payload)
 
     def _plan(self, notifications: Sequence[Notification], state: NotifyState) -> NotifyPlan:
         planned = plan(notifications, state, encode=self._encode)
@@ -282,20 +300,32 @@ class Notices:
         return self._batches.get(batch or "")
 
 
-def _ask(code: Subscription, found: Match, notice: Notice) -> Notification:
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """What the code of the app says about one notification."""
+
+    find: FindRecipient | None = None
+    label: WriteLabel | None = None
+    payload: WritePayload | None = None
+
+    @property
+    def any(self) -> bool:
+        return any((self.find, self.label, self.payload))
+
+
+def _ask(functions: Functions, found: Match, notice: Notice) -> Notification:
     """Call the functions of the code. Raises what they raise, and ValueError for what cannot be used."""
-    to = found.subscription.to if code.find is None else code.find(notice)
+    to = found.subscription.to if functions.find is None else functions.find(notice)
     if to is None:
         return Notification(found, None, reason="the function of the code found no recipient")
-    check_target(code.channel, to)
-    label = None if code.label is None else clip(first_line(str(code.label(notice))), LONGEST_LABEL)
-    return Notification(found, to, message=_message(code, notice), label=label)
+    check_target(found.subscription.channel, to)
+    label = None if functions.label is None else clip(first_line(str(functions.label(notice))), LONGEST_LABEL)
+    message = None if functions.payload is None else _message(functions.payload, notice)
+    return Notification(found, to, message=message, label=label)
 
 
-def _message(code: Subscription, notice: Notice) -> Message | None:
-    if code.payload is None:
-        return None
-    written = code.payload(notice)
+def _message(payload: WritePayload, notice: Notice) -> Message:
+    written = payload(notice)
     name, data = (written.type, written.data) if isinstance(written, Message) else written
     if not isinstance(name, str) or not name or not isinstance(data, Mapping):
         raise ValueError(f"payload returned {written!r:.200}, but it must return a type and a mapping")

@@ -144,11 +144,6 @@ class Subscription:
     def key(self) -> tuple[str | None, str]:
         return self.owner, self.name
 
-    @property
-    def has_functions(self) -> bool:
-        """Whether code is called for each event."""
-        return any(function is not None for function in (self.find, self.payload, self.label))
-
     def __repr__(self) -> str:
         return f"<subscription {self.name!r}: {', '.join(self.choice.types)} by {self.channel}>"
 
@@ -165,6 +160,18 @@ class Subscription:
             is_in_code=True,
             secret=self.secret or secret,
         )
+
+
+def check_payloads(payloads: Mapping[str, WritePayload]) -> dict[str, WritePayload]:
+    """Bodies of webhooks by the type of the event. Raises BadSubscription."""
+    for name, function in payloads.items():
+        try:
+            check_choice([name], {})
+        except ValueError as error:
+            raise BadSubscription(f"payloads: {error}") from None
+        if not callable(function):
+            raise BadSubscription(f"payloads: {not_allowed(name, function, 'a function')}")
+    return dict(payloads)
 
 
 def check_target(channel: Channel, to: object) -> str:

@@ -18,7 +18,8 @@ NOTHING = Policies()
 class PolicyFile:
     """Read again every few seconds: in a worker by a duty, elsewhere on use.
 
-    An invalid or missing file is reported once and changes nothing.
+    An invalid or missing file is reported once and changes nothing. A file that became empty counts from the second
+    look on: most programs empty a file before they write it.
     """
 
     name = "policies"
@@ -30,6 +31,7 @@ class PolicyFile:
         self._clock = clock
         self._current = NOTHING
         self._content: bytes | None = None
+        self._was_empty = False
         self._looked_at: float | None = None
         self._looking = threading.Lock()
 
@@ -66,10 +68,16 @@ class PolicyFile:
     def _look(self, path: Path) -> None:
         try:
             content = _content(path)
+            if self._is_being_written(content):
+                return
             if content != self._content or self.problem is not None:
                 self._take(read(content, str(path)), content)
         except BadPolicies as problem:
             self._report(problem)
+
+    def _is_being_written(self, content: bytes) -> bool:
+        was_empty, self._was_empty = self._was_empty, not content.strip()
+        return self._was_empty and not was_empty and bool(self._content)
 
     def _take(self, policies: Policies, content: bytes) -> None:
         if policies.version != self._current.version:

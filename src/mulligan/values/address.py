@@ -20,6 +20,7 @@ _DENIED = tuple(
         "100.64.0.0/10",  # shared by a carrier's customers
         "127.0.0.0/8",  # loopback
         "169.254.0.0/16",  # link-local: the metadata of clouds
+        "168.63.129.16/32",  # Azure: configuration and keys of a virtual machine, for that machine alone
         "172.16.0.0/12",  # private
         "192.0.0.0/24",  # protocol assignments
         "192.0.2.0/24",  # documentation

@@ -131,6 +131,7 @@ class DutyBuilder:
                 store,
                 parts.jobs,
                 definitions=parts.definitions,
+                payloads=parts.payloads,
                 clock=clock,
                 ids=parts.ids,
                 secrets=parts.secrets,

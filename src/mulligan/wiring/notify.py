@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from mulligan.errors import BadSubscription
 from mulligan.notify.sending import Deliver, DeliveryJobs, deliver_task
-from mulligan.notify.subscription import Subscription
+from mulligan.notify.subscription import Subscription, WritePayload, check_payloads
 from mulligan.records.token import RandomBytes
 from mulligan.settings import Settings
 from mulligan.store.store import Store
@@ -17,6 +17,7 @@ from mulligan.values.clock import Clock
 @dataclass(frozen=True, slots=True)
 class Notifications:
     definitions: Mapping[tuple[str | None, str], Subscription]
+    payloads: Mapping[str, WritePayload]
     jobs: DeliveryJobs
     ids: Callable[[], str]
     secrets: RandomBytes
@@ -24,6 +25,7 @@ class Notifications:
 
 def build_notifications(
     subscriptions: Iterable[Subscription],
+    payloads: Mapping[str, WritePayload],
     *,
     store: Callable[[], Store],
     clock: Callable[[], Clock],
@@ -45,7 +47,7 @@ def build_notifications(
     )
     task = deliver_task(deliver, client)
     tasks.add_built_in(task)
-    return Notifications(definitions, DeliveryJobs(client, task), ids, secrets)
+    return Notifications(definitions, check_payloads(payloads), DeliveryJobs(client, task), ids, secrets)
 
 
 def _by_name(subscriptions: Iterable[Subscription]) -> dict[tuple[str | None, str], Subscription]:

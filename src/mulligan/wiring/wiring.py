@@ -4,7 +4,7 @@ import os
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -46,7 +46,7 @@ from mulligan.judge import Judge
 from mulligan.lifecycle import LIVE
 from mulligan.notify.duties import CURSOR
 from mulligan.notify.signature import encode_secret, is_signed
-from mulligan.notify.subscription import Subscription, check_target
+from mulligan.notify.subscription import Subscription, WritePayload, check_target
 from mulligan.policies.alert import Alert, by_check
 from mulligan.policies.file import PolicyFile
 from mulligan.policies.owner import Owner
@@ -95,6 +95,7 @@ class Wiring:
         queues: Iterable[Queue],
         owners: Iterable[Owner],
         subscriptions: Iterable[Subscription],
+        payloads: Mapping[str, WritePayload],
         alerts: Iterable[Alert],
         lifespan: Callable[..., Any] | None,
         version: str | None,
@@ -134,6 +135,7 @@ class Wiring:
         self._probe_task = self._register_probe_task() if has_probes(self._book) else None
         self.notifications = build_notifications(
             subscriptions,
+            payloads,
             store=self.store,
             clock=self.clock,
             settings=lambda: self.settings,

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from app_stores import USUAL
+from app_stores import usual_url as usual_url
 from postgres_server import PostgresServer
 from screenshots_sites import Sites, serving_sites
 from screenshots_world import World, make_screenshots, serving
@@ -19,7 +21,7 @@ def sites() -> Iterator[Sites]:
 
 @pytest.fixture
 def make_world(store_url: str, tmp_path: Path, sites: Sites) -> Callable[..., Any]:
-    """Without a worker: `with make_world(credits=3) as world`."""
+    """On each store, without a worker: `with make_world(credits=3) as world`."""
 
     @contextmanager
     def make(**options: Any) -> Iterator[World]:
@@ -30,21 +32,22 @@ def make_world(store_url: str, tmp_path: Path, sites: Sites) -> Callable[..., An
 
 
 @pytest.fixture
-def world(make_world: Callable[..., Any]) -> Iterator[World]:
-    with make_world() as found:
+def world(usual_url: str, tmp_path: Path, sites: Sites) -> Iterator[World]:
+    """Without a worker, for what no store decides."""
+    with serving(make_screenshots(usual_url, tmp_path, sites), sites) as found:
         yield found
 
 
 @pytest.fixture
-def sqlite_world(tmp_path: Path, sites: Sites) -> Iterator[World]:
-    """For what no store decides: access, forms of requests."""
-    with serving(make_screenshots(f"sqlite:///{tmp_path}/app.db", tmp_path, sites), sites) as found:
+def patient_world(usual_url: str, tmp_path: Path, sites: Sites) -> Iterator[World]:
+    """Its retries wait for an hour: what waits for one still does when the test looks, however slow the machine is."""
+    with serving(make_screenshots(usual_url, tmp_path, sites, delay="1h"), sites) as found:
         yield found
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+@pytest.fixture(scope="session", params=USUAL)
 def warm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, sites: Sites) -> Iterator[World]:
-    """With a worker, whose browser stays warm. Tests of a module share it."""
+    """With a worker, whose browser stays warm. All tests share it."""
     folder = tmp_path_factory.mktemp("warm")
     url = f"sqlite:///{folder}/app.db"
     if request.param == "postgres":
@@ -52,5 +55,5 @@ def warm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         url = server.fresh_database("warm")
     with ExitStack() as stack:
         world = stack.enter_context(serving(make_screenshots(url, folder, sites, credits=1_000), sites))
-        stack.enter_context(world.working(concurrency=2))
+        stack.enter_context(world.working(concurrency=4))
         yield world

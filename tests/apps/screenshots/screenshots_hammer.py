@@ -1,6 +1,8 @@
 """One of several processes that submit, retry, cancel and run captures at the same time. It may be killed anywhere."""
 
 import random
+from dataclasses import replace
+from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +19,8 @@ def hammer(told: Connection, url: str, folder: str, endpoint: str, seed: int, op
     """Send the name of each operation that is done. A worker runs beside them."""
     sites: Any = SimpleNamespace(endpoint=endpoint)
     screenshots = make_screenshots(url, Path(folder), sites, credits=25)
+    # What it holds when it is killed is taken over after two seconds.
+    screenshots.app.settings = replace(screenshots.app.settings, worker_lease_ttl=timedelta(seconds=2))
     captures, chance = Captures(screenshots), random.Random(seed)
     with working(screenshots.app, concurrency=4):
         for _ in range(operations):

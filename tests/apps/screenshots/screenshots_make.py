@@ -1,11 +1,12 @@
 """The application as tests have it: its delays divided by a hundred, and names of its own."""
 
 import socket
-from collections.abc import Callable
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from apps.screenshots.app import Screenshots
@@ -13,27 +14,47 @@ from apps.screenshots.options import Options, parse_endpoints
 
 POLICIES = """
 kinds:
-  screenshot: {backoff: {type: exponential, base: 50ms, factor: 5, jitter: none}}
-  pdf_generation: {backoff: {type: exponential, base: 50ms, factor: 5, jitter: none}}
+  screenshot: {{backoff: {{type: exponential, base: {delay}, factor: 5, jitter: none}}}}
+  pdf_generation: {{backoff: {{type: exponential, base: {delay}, factor: 5, jitter: none}}}}
 services:
-  "site:*": {cooldown: 300ms}
+  "site:*": {{cooldown: 300ms}}
 """
 
 
-def resolve_test_names(host: str, _: int) -> list[Any]:
-    """`….test` is loopback, apart from names that lead nowhere or into a private network."""
-    if host.endswith("nowhere.test"):
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-    address = {"private.test": "10.0.0.5", "metadata.test": "169.254.169.254"}.get(host, "127.0.0.1")
-    return [ip_address(address)]
+class Resolver:
+    """`….test` is loopback, apart from names that lead nowhere, or into a private network at once or a moment later."""
+
+    def __init__(self) -> None:
+        self._asked: Counter[str] = Counter()
+
+    def __call__(self, host: str, _: int) -> list[Any]:
+        if host.endswith("nowhere.test"):
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        self._asked[host] += 1
+        answers = {
+            "private.test": ["10.0.0.5"],
+            "metadata.test": ["169.254.169.254"],
+            "mixed.test": ["127.0.0.1", "10.0.0.5"],
+            "six.test": ["::1"],
+            # Looked up before the browser is asked, then again for each connection.
+            "rebinding.test": ["127.0.0.1"] if self._asked[host] == 1 else ["10.0.0.5"],
+            "late.test": ["127.0.0.1"] if self._asked[host] <= 2 else ["169.254.169.254"],
+        }
+        return [ip_address(address) for address in answers.get(host, ["127.0.0.1"])]
 
 
-def make_screenshots(
-    url: str, folder: Path, sites: Any, *, resolve: Callable[..., Any] = resolve_test_names, **options: Any
-) -> Screenshots:
+def write_whole(path: Path, text: str) -> None:
+    """Other processes read the file: at no moment may it be empty, which would bring the long delays back."""
+    with NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+        file.write(text)
+    Path(file.name).replace(path)
+
+
+def make_screenshots(url: str, folder: Path, sites: Any, *, delay: str = "50ms", **options: Any) -> Screenshots:
+    """`delay` is how long the first retry waits."""
     policies = folder / "policies.yaml"
-    if "policies" not in options:
-        policies.write_text(POLICIES)
+    if "policies" not in options and not policies.exists():
+        write_whole(policies, POLICIES.format(delay=delay))
     given: dict[str, Any] = {
         "results": folder / "results",
         "allowed": parse_endpoints(sites.endpoint),
@@ -41,5 +62,5 @@ def make_screenshots(
         "policies": str(policies),
     }
     screenshots = Screenshots(url, Options(**given | options))
-    screenshots.egress = replace(screenshots.egress, resolve=resolve)
+    screenshots.egress = replace(screenshots.egress, resolve=Resolver())
     return screenshots

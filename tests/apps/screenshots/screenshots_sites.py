@@ -11,6 +11,18 @@ from urllib.parse import parse_qs, urlsplit
 PAGE = b"<!doctype html><title>A page</title><body style='background:#dfe'><h1>A page</h1>"
 TALL = b"<!doctype html><body style='margin:0'><div style='height:3000px;background:linear-gradient(#fff,#369)'>"
 
+SLOW = "<img src='/slow-image'>"
+WORKER = "new Worker(URL.createObjectURL(new Blob([`fetch('{url}', {{mode: 'no-cors'}})`])))"
+RULES = (
+    '{{"prefetch": [{{"source": "list", "urls": ["{url}"]}}], "prerender": [{{"source": "list", "urls": ["{url}"]}}]}}'
+)
+RTC = """
+const peer = new RTCPeerConnection({{iceServers: [{{urls: ["stun:{host}:3478", "turn:{host}:3478?transport=tcp"],
+  username: "u", credential: "c"}}]}});
+peer.createDataChannel("x");
+peer.createOffer().then(offer => peer.setLocalDescription(offer));
+"""
+
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -92,11 +104,20 @@ class Handler(BaseHTTPRequestHandler):
             "object": f"<object data='{url}'></object>",
             "preload": f"<link rel=preload as=fetch crossorigin href='{url}'>",
             "form": f"<form method=post action='{url}'></form><script>document.forms[0].submit()</script>",
-            "fetch": f"<script>onload = null; fetch('{url}', {{mode: 'no-cors'}}).catch(() => 0)</script>"
-            f"<img src='/slow-image'>",
-            "socket": f"<script>new WebSocket('{url.replace('http', 'ws')}')</script><img src='/slow-image'>",
-            "refresh": f"<meta http-equiv=refresh content='0; url={url}'><img src='/slow-image'>",
-            "navigate": f"<script>location = '{url}'</script><img src='/slow-image'>",
+            "fetch": f"<script>onload = null; fetch('{url}', {{mode: 'no-cors'}}).catch(() => 0)</script>{SLOW}",
+            "socket": f"<script>new WebSocket('{url.replace('http', 'ws')}')</script>{SLOW}",
+            "refresh": f"<meta http-equiv=refresh content='0; url={url}'>{SLOW}",
+            "navigate": f"<script>location = '{url}'</script>{SLOW}",
+            "import": f"<style>@import '{url}'</style>",
+            "font": f"<style>@font-face {{font-family: f; src: url('{url}')}} p {{font-family: f}}</style><p>text",
+            "video": f"<video src='{url}' autoplay></video>{SLOW}",
+            "events": f"<script>new EventSource('{url}')</script>{SLOW}",
+            "beacon": f"<script>navigator.sendBeacon('{url}', 'hello')</script>{SLOW}",
+            "popup": f"<script>open('{url}')</script>{SLOW}",
+            "worker": f"<script>{WORKER.format(url=url)}</script>{SLOW}",
+            "prefetch": f"<link rel=prefetch href='{url}'><link rel=preconnect href='{url}'>{SLOW}",
+            "rules": f"<script type=speculationrules>{RULES.format(url=url)}</script>{SLOW}",
+            "rtc": f"<script>{RTC.format(host=urlsplit(url).hostname)}</script>{SLOW}",
         }
         self.answer(f"<!doctype html>{parts[tag]}".encode())
 

@@ -8,23 +8,32 @@ from typing import Any
 import httpx
 from apps.screenshots.app import COSTS, TAG, Screenshots
 from apps.screenshots.site import build_site
-from screenshots_make import make_screenshots, resolve_test_names
+from screenshots_make import make_screenshots
 from screenshots_sites import Sites
 from site_server import serve
 
-from live import eventually, working
-from mulligan import Job, JobFilter, State
+from live import SOON, working
+from mulligan import Job, JobCancelled, JobFailed, JobFilter, State
 
-__all__ = ["NOWHERE", "PRIVATE", "World", "make_screenshots", "resolve_test_names", "serving"]
+__all__ = ["NOWHERE", "PRIVATE", "World", "make_screenshots", "serving"]
 
 # They fail without a browser: one may exist later, the other is final.
 NOWHERE, PRIVATE = "http://nowhere.test/", "http://private.test/"
 
 
 class World:
-    def __init__(self, screenshots: Screenshots, base: str, sites: Sites) -> None:
-        self.all, self.app, self.base, self.sites = screenshots, screenshots.app, base, sites
+    """An installation, as its customer `owner` sees it."""
+
+    def __init__(self, screenshots: Screenshots, base: str, sites: Sites, owner: str = "acme") -> None:
+        self.all, self.app, self.base, self.sites, self.owner = screenshots, screenshots.app, base, sites, owner
         self._clients = contextlib.ExitStack()
+
+    @contextlib.contextmanager
+    def as_owner(self, owner: str) -> Iterator["World"]:
+        """For a test that counts credits in an installation that others use too."""
+        found = World(self.all, self.base, self.sites, owner)
+        with found._clients:
+            yield found
 
     def key(self, owner: str | None = "acme", **options: Any) -> str:
         return self.app.create_key(owner=owner, name="test", **options).token
@@ -41,7 +50,7 @@ class World:
 
     @cached_property
     def acme(self) -> httpx.Client:
-        return self.client()
+        return self.client(self.owner)
 
     @cached_property
     def operator(self) -> httpx.Client:
@@ -59,18 +68,22 @@ class World:
     def retry(self, job_id: str, **body: Any) -> httpx.Response:
         return self.acme.post(f"/screenshots/{job_id}/retry", json=body)
 
-    def wait(self, job_id: str, *statuses: str) -> dict[str, Any]:
-        eventually(lambda: self.show(job_id)["status"] in (statuses or ("COMPLETED", "FAILED", "CANCELLED")))
+    def wait(self, job_id: str) -> dict[str, Any]:
+        """The capture when it is over."""
+        with contextlib.suppress(JobFailed, JobCancelled):
+            self.app.wait(job_id, timeout=SOON)
         return self.show(job_id)
 
-    def balance(self, owner: str = "acme") -> int:
+    def balance(self) -> int:
         with self.all.database.read() as connection:
-            return self.all.credits.balance(connection, owner)
+            return self.all.credits.balance(connection, self.owner)
 
-    def settled(self, seconds: float = 120) -> None:
-        """Wait until nothing is left to do, returns of credits included."""
-        live = (State.QUEUED, State.RUNNING, State.WAITING)
-        eventually(lambda: not self.app.jobs(JobFilter(state=live)).jobs, seconds)
+    def settled(self, timeout: str = "5m") -> None:
+        """Wait until nothing is left to do, returns of credits included. No job may take longer than `timeout`."""
+        live = JobFilter(state=(State.QUEUED, State.RUNNING, State.WAITING))
+        while found := self.app.jobs(live).jobs:
+            with contextlib.suppress(JobFailed, JobCancelled):
+                self.app.wait(found[-1], timeout=timeout)
 
     def check_ledger(self) -> None:
         check_ledger(self.all)

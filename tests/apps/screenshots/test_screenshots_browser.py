@@ -129,7 +129,7 @@ def test_a_full_disk_is_retried(watched: World, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_file_of_a_job_that_is_gone_is_removed(watched: World) -> None:
     kept = watched.submit(watched.sites.url())
-    watched.wait(kept, "COMPLETED")
+    assert watched.wait(kept)["status"] == "COMPLETED"
     folder = watched.all.options.results
     name = watched.app.job(kept).result["file"]
     stale = [folder / "01a1ee39-4f9d-72f9-b4ae-ea3620696ba3-1.png", folder / f"{kept}-7.png", folder / "unfinished-x"]

@@ -1,14 +1,21 @@
 """S4: credits are reserved with the job, returned when it fails for good, and reserved again by a manual retry."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
 import pytest
 from screenshots_world import NOWHERE, PRIVATE, World
+from test_screenshots_api import claim, make_stuck
 
 from mulligan import InsufficientCredits, JobFilter, State
+
+
+@pytest.fixture
+def world(make_world: Callable[..., Any]) -> Iterator[World]:
+    with make_world() as found:
+        yield found
 
 
 def test_s4_a_capture_reserves_the_cost_of_its_kind(world: World) -> None:
@@ -35,7 +42,8 @@ def test_s4_too_few_credits_store_nothing(make_world: Callable[..., Any]) -> Non
 def test_s4_automatic_retries_cost_nothing(world: World) -> None:
     job_id = world.submit(NOWHERE)
     world.app.run_until_idle(timeout="30s")
-    assert (world.app.job(job_id).failures, world.balance()) == (1, 99)
+    assert world.app.job(job_id).failures >= 1
+    assert world.balance() == 99
 
 
 def test_s4_a_final_failure_returns_the_credits(world: World) -> None:
@@ -63,11 +71,12 @@ def test_s4_a_manual_retry_of_a_failed_capture_reserves_again(world: World) -> N
     world.check_ledger()
 
 
-def test_s4_a_waiting_capture_still_holds_its_reservation(world: World) -> None:
-    job_id = world.submit(NOWHERE)
-    world.app.run_until_idle(timeout="30s")
-    assert world.retry(job_id).status_code == 200
-    assert world.balance() == 99
+def test_s4_a_waiting_capture_still_holds_its_reservation(make_world: Callable[..., Any]) -> None:
+    with make_world(delay="1h") as world:
+        job_id = world.submit(NOWHERE)
+        world.app.run_until_idle(timeout="30s")
+        assert world.retry(job_id).status_code == 200
+        assert world.balance() == 99
 
 
 def test_s4_a_retry_that_cannot_be_paid_changes_nothing(make_world: Callable[..., Any]) -> None:
@@ -163,3 +172,40 @@ def test_s4_an_operator_grants_credits(make_world: Callable[..., Any]) -> None:
         world.submit(NOWHERE)
         assert world.balance() == 2
         world.check_ledger()
+
+
+def test_s3_a_second_retry_finds_the_job_queued(world: World) -> None:
+    job_id = world.fail()
+    assert [world.retry(job_id).status_code for _ in range(2)] == [200, 400]
+    assert world.balance() == 99
+
+
+def test_s3_a_stuck_job_is_taken_from_its_worker(world: World) -> None:
+    job_id = world.submit(PRIVATE)
+    claim(world)
+    make_stuck(world, job_id, minutes=29)
+    assert world.retry(job_id).status_code == 409
+    make_stuck(world, job_id, minutes=2)
+    assert world.retry(job_id).json()["message"] == "Job queued for manual retry"
+    assert (world.show(job_id)["status"], world.balance()) == ("QUEUED", 99)
+
+
+def test_s3_of_many_retries_at_once_one_is_carried_out(world: World) -> None:
+    job_id = world.fail(PRIVATE)
+    statuses: list[int] = []
+    clients = [world.client() for _ in range(8)]
+    threads = [
+        threading.Thread(
+            target=lambda client=client: statuses.append(client.post(f"/screenshots/{job_id}/retry").status_code)
+        )
+        for client in clients
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(statuses) <= {200, 400} and 200 in statuses
+    assert world.balance() == 99
+    world.app.run_until_idle(timeout="30s")
+    assert world.balance() == 100
+    world.check_ledger()

@@ -50,7 +50,7 @@ def states(world: World) -> Counter[str]:
 def test_a_high_volume_of_retries_is_worked_off(loaded: World) -> None:
     submit(loaded, RETRIED, "http://{}.nowhere.test/")
     with loaded.working(concurrency=20):
-        loaded.settled(seconds=900)
+        loaded.settled()
     jobs = [each.job for each in loaded.app.export(JobFilter(tag="capture"))]
     assert {(str(job.state), job.retry_count, job.attempt) for job in jobs} == {("failed", 3, 4)}
     assert len(jobs) == RETRIED
@@ -66,7 +66,7 @@ def test_duties_are_done_under_load(loaded: World) -> None:
     submit(loaded, REFUSED)
     with loaded.working(concurrency=10):
         eventually(lambda: loaded.app.run_duty("reclaim").did or not loaded.app.stuck(), seconds=300)
-        loaded.settled(seconds=900)
+        loaded.settled()
     assert loaded.app.stuck() == []
     assert states(loaded) == {"failed": REFUSED + len(stuck)}
     loaded.check_ledger()
@@ -77,7 +77,7 @@ def test_a_deep_queue_has_its_order_and_a_bounded_place(loaded: World) -> None:
     places = [loaded.app.queue_position(job_id) for job_id in (jobs[0], jobs[499], jobs[-1])]
     assert places == [1, 500, 1_000]
     with loaded.working(concurrency=10):
-        loaded.settled(seconds=900)
+        loaded.settled()
     starts = {job_id: loaded.app.job(job_id).started_at for job_id in (jobs[0], jobs[-1])}
     assert starts[jobs[0]] < starts[jobs[-1]]  # type: ignore[operator]
     loaded.check_ledger()

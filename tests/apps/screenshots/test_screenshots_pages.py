@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -222,7 +223,7 @@ def test_s5_an_operator_pauses_a_scheduler_for_a_while(visit: Visit, shown: Worl
 def person(shown: World) -> Iterator[httpx.Client]:
     """A browser without scripts, of someone else."""
     with httpx.Client(base_url=shown.base, follow_redirects=True, headers={"accept": "text/html"}) as client:
-        form = {"name": "Bob", "email": f"bob{id(client)}@example.org", "password": PASSWORD, "next": "/"}
+        form = {"name": "Bob", "email": f"bob-{uuid4()}@example.org", "password": PASSWORD, "next": "/"}
         answer = client.post("/sign-up", data={**form, "csrf": csrf_of(client.get("/sign-up").text)})
         assert answer.status_code == 200
         yield client

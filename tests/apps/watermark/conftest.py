@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from app_stores import usual_url as usual_url
 from watermark_world import QUIET, World, make_clip, watermark_world
 
 
@@ -36,7 +37,7 @@ def world(store_url: str, tmp_path: Path, clip: Path) -> Iterator[World]:
 
 
 @pytest.fixture
-def small_world(tmp_path: Path, clip: Path) -> Iterator[World]:
-    """On SQLite, where the store does not matter."""
-    with watermark_world(f"sqlite:///{tmp_path}/app.db", tmp_path, clip) as found:
+def small_world(usual_url: str, tmp_path: Path, clip: Path) -> Iterator[World]:
+    """For what no store decides."""
+    with watermark_world(usual_url, tmp_path, clip) as found:
         yield found

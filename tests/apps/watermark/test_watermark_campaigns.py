@@ -49,7 +49,8 @@ def test_w1_a_detect_job_names_the_recipient_and_is_no_member_of_the_campaign(sm
     assert job.batch is None and world.watermark.publishing.view(campaign).completed == 2
 
 
-def test_w1_a_crash_between_the_rows_and_the_publishing_loses_nothing(world: World) -> None:
+def test_w1_a_crash_between_the_rows_and_the_publishing_loses_nothing(small_world: World) -> None:
+    world = small_world
     campaign = world.campaign(world.account(), "Kim", "Lee")
     batch = world.app.batch(campaign.name, owner=campaign.account)
     assert world.watermark.publishing._store_jobs(campaign, batch, datetime.now(UTC))
@@ -118,7 +119,8 @@ def test_w4_partial_failed_processing_and_ready(world: World) -> None:
     assert (world.state(campaign), world.words(campaign)) == ("READY", ["ACTIVE", "ACTIVE"])
 
 
-def test_w4_a_campaign_expires_once_it_is_settled_and_refuses_retries(world: World) -> None:
+def test_w4_a_campaign_expires_once_it_is_settled_and_refuses_retries(small_world: World) -> None:
+    world = small_world
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     campaign = world.campaign(world.account(), "Kim", "Lee", max_attempts=1, expires_at=tomorrow)
     _, lee = world.tokens(campaign)
@@ -178,7 +180,8 @@ def test_w5_a_retry_resets_the_counters_and_names_its_actor(small_world: World) 
     ]
 
 
-def test_w6_publishing_again_requeues_failed_tokens_and_leaves_the_others_alone(world: World) -> None:
+def test_w6_publishing_again_requeues_failed_tokens_and_leaves_the_others_alone(small_world: World) -> None:
+    world = small_world
     campaign = world.campaign(world.account(), "Kim", "Lee", max_attempts=1)
     _, lee = world.tokens(campaign)
     world.break_token(lee)

@@ -1,6 +1,7 @@
 """W8: mails in a real sink, the webhook at a real receiver, verified by the reference library."""
 
 import json
+import re
 from collections.abc import Iterator
 from email.message import EmailMessage
 from pathlib import Path
@@ -9,8 +10,9 @@ import pytest
 from mail_sink import MailServer, mail_server
 from receiver import Receiver, receiving
 from standardwebhooks import Webhook
-from watermark_world import World, watermark_world
+from watermark_world import World, served, watermark_world
 
+from live import eventually
 from mulligan import JobFilter
 from mulligan.testing import sandbox
 
@@ -180,3 +182,47 @@ def test_w8_the_campaign_ready_webhook_has_the_state(
     }
     with pytest.raises(Exception, match="No matching signature"):
         Webhook(SECRET).verify(received.body.replace(state.encode(), b"DRAFT"), received.headers)
+
+
+def test_w8_an_account_has_a_webhook_of_its_own(receiver: Receiver, tmp_path: Path, clip: Path) -> None:
+    """Ann hears of her own campaigns, signed with her secret, and Bob hears nothing of them."""
+    with watermark_world(f"sqlite:///{tmp_path}/app.db", tmp_path, clip) as world:
+        ann, bob = world.account("Ann"), world.account("Bob")
+        webhooks = world.watermark.webhooks
+        secrets = {each.id: webhooks.add(each.id, receiver.url(f"/200/{each.id}"), actor="x") for each in (ann, bob)}
+        campaign = world.published(ann, "Kim")
+        tell(world)
+        (received,) = receiver.received
+        assert received.path.endswith(ann.id)
+        payload = Webhook(secrets[ann.id]).verify(received.body, received.headers)
+        assert (payload["type"], payload["data"]["campaign_id"]) == ("campaign_ready", campaign.id)
+        assert payload["data"]["state"] == "READY"
+        with pytest.raises(Exception, match="No matching signature"):
+            Webhook(secrets[bob.id]).verify(received.body, received.headers)
+        world.watermark.delete_account(ann.id)
+        world.work()
+        eventually(lambda: world.app.run_duty("redrive") is not None and webhooks.find(ann.id) is None)
+        assert webhooks.find(bob.id) is not None
+
+
+def test_w8_a_webhook_is_added_tried_and_removed_on_the_page(receiver: Receiver, small_world: World) -> None:
+    with served(small_world) as site:
+        ann, mallory = (site.visitor(small_world.account(name)) for name in ("Ann", "Mallory"))
+        for bad in ("", "ftp://example.org/", "https://169.254.169.254/latest/", "https://user:pass@example.org/"):
+            refused = ann.post("/account/webhook", url=bad)
+            assert refused.status_code == 400 and "whsec_" not in refused.text, bad
+        added = ann.post("/account/webhook", url=receiver.url("/200"))
+        secret = re.search(r"whsec_[\w+/=-]+", added.text)
+        assert added.status_code == 200 and secret is not None
+        page = ann.client.get("/account").text
+        assert receiver.url("/200") in page and "whsec_" not in page, "the secret is shown once"
+        assert receiver.url("/200") not in mallory.client.get("/account").text
+        assert ann.client.post("/account/webhook/remove", data={"csrf": "wrong"}).status_code == 403
+        assert "A sample is on its way." in ann.post("/account/webhook/test").text
+        small_world.work()
+        (received,) = receiver.received
+        assert Webhook(secret[0]).verify(received.body, received.headers)["type"] == "subscription.test"
+        assert "Last message: delivered" in ann.client.get("/account").text
+        mallory.post("/account/webhook/remove")
+        assert receiver.url("/200") in ann.client.get("/account").text
+        assert "Add the webhook" in ann.post("/account/webhook/remove").text

@@ -135,14 +135,14 @@ def events_of(base: str, path: str, cookies: httpx.Cookies) -> Iterator[list[tup
 
 
 def test_m3_m4_a_failed_token_is_told_by_sse_and_mail_and_retried_from_the_page(
-    store_url: str, tmp_path: Path, clip: Path, monkeypatch: pytest.MonkeyPatch
+    usual_url: str, tmp_path: Path, clip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """W7: `token_failed` on the token's and the campaign's channel, and not for the retries before it."""
     (tmp_path / "policies.yaml").write_text(FAST.replace("[600ms, 3s, 9s]", "[10ms, 20ms, 30ms]"))
     monkeypatch.setenv("MULLIGAN_POLICIES_FILE", str(tmp_path / "policies.yaml"))
     with mail_server() as mails:
         monkeypatch.setenv("MULLIGAN_SMTP_URL", f"smtp://127.0.0.1:{mails.port}?from=marks@example.org&tls=off")
-        with watermark_world(store_url, tmp_path, clip) as world, served(world) as site:
+        with watermark_world(usual_url, tmp_path, clip) as world, served(world) as site:
             # From here on mails are sent. A worker does this when it starts, but these jobs fail as soon.
             world.app.run_duty("notify")
             account = world.account()

@@ -18,13 +18,7 @@ HOSTILE = "<script>alert(1)</script>\"'&"
 
 
 @pytest.fixture
-def site(world: World) -> Iterator[Served]:
-    with served(world) as found:
-        yield found
-
-
-@pytest.fixture
-def small_site(small_world: World) -> Iterator[Served]:
+def site(small_world: World) -> Iterator[Served]:
     with served(small_world) as found:
         yield found
 
@@ -43,8 +37,8 @@ def row(page: str, token_id: str) -> str:
     return found[0]
 
 
-def test_w1_a_person_uploads_publishes_and_passes_links_on(small_site: Served) -> None:
-    world, ann = small_site.world, small_site.visitor(small_site.world.account())
+def test_w1_a_person_uploads_publishes_and_passes_links_on(site: Served) -> None:
+    world, ann = site.world, site.visitor(site.world.account())
     assert "No campaigns yet" in ann.client.get("/").text
     path = draft(ann, world.clip.read_bytes())
     page = ann.client.get(path).text
@@ -56,8 +50,8 @@ def test_w1_a_person_uploads_publishes_and_passes_links_on(small_site: Served) -
     assert "READY" in page and page.count(">ACTIVE<") == 2 and "READY" in ann.client.get("/").text
 
 
-def test_w1_a_draft_can_be_changed_and_a_published_campaign_cannot(small_site: Served) -> None:
-    world, ann = small_site.world, small_site.visitor(small_site.world.account())
+def test_w1_a_draft_can_be_changed_and_a_published_campaign_cannot(site: Served) -> None:
+    world, ann = site.world, site.visitor(site.world.account())
     path = draft(ann, world.clip.read_bytes())
     form = {"name": "Summer", "recipients": "Noor", "invisible_wm": "on", "max_downloads": "2", "max_attempts": "3"}
     assert "Noor" in ann.post(f"{path}/edit", shown=f"{path}/edit", **form).text
@@ -88,8 +82,8 @@ BAD = [
 ]
 
 
-def test_what_cannot_be_is_said_and_nothing_is_kept(small_site: Served) -> None:
-    world, ann = small_site.world, small_site.visitor(small_site.world.account())
+def test_what_cannot_be_is_said_and_nothing_is_kept(site: Served) -> None:
+    world, ann = site.world, site.visitor(site.world.account())
     good = {"name": "Spring", "recipients": "Kim", "visible_wm": "on"}
     for change, words in BAD:
         answer = ann.upload("/campaigns", "a.mp4", b"x", shown="/campaigns/new", **{**good, **change})
@@ -127,9 +121,9 @@ def test_w5_retry_from_the_page(site: Served) -> None:
     assert world.state(campaign) == "READY"
 
 
-def test_w5_an_expired_campaign_refuses_a_retry(small_site: Served) -> None:
-    world, account = small_site.world, small_site.world.account()
-    ann = small_site.visitor(account)
+def test_w5_an_expired_campaign_refuses_a_retry(site: Served) -> None:
+    world, account = site.world, site.world.account()
+    ann = site.visitor(account)
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     campaign = world.campaign(account, "Kim", max_attempts=1, expires_at=tomorrow)
     world.break_token(world.tokens(campaign)[0])
@@ -150,12 +144,12 @@ def first_part(visitor: Visitor, path: str) -> httpx.Response:
     return answer
 
 
-def test_w5_of_others_and_of_none_is_404_with_the_same_words(small_site: Served) -> None:
-    world = small_site.world
+def test_w5_of_others_and_of_none_is_404_with_the_same_words(site: Served) -> None:
+    world = site.world
     owner = world.account("Ann")
     campaign = world.published(owner, "Kim")
     (kim,) = world.tokens(campaign)
-    mallory = small_site.visitor(world.account("Mallory"))
+    mallory = site.visitor(world.account("Mallory"))
     foreign, unknown = f"/campaigns/{campaign.id}", f"/campaigns/{'0' * 32}"
     answers = {
         path: [
@@ -176,11 +170,11 @@ def test_w5_of_others_and_of_none_is_404_with_the_same_words(small_site: Served)
     assert mixed.status_code == 404
 
 
-def test_w5_a_form_of_another_site_and_a_stranger_change_nothing(small_site: Served) -> None:
-    world, account = small_site.world, small_site.world.account()
+def test_w5_a_form_of_another_site_and_a_stranger_change_nothing(site: Served) -> None:
+    world, account = site.world, site.world.account()
     campaign = world.campaign(account, "Kim")
     here = f"/campaigns/{campaign.id}"
-    ann, stranger = small_site.visitor(account), small_site.stranger()
+    ann, stranger = site.visitor(account), site.stranger()
     assert ann.client.post(f"{here}/publish", data={"csrf": "wrong"}).status_code == 403
     sent = {"csrf": ann.token(here)}
     assert ann.client.post(f"{here}/publish", data=sent, headers={"Origin": "https://evil.example"}).status_code == 403
@@ -190,9 +184,9 @@ def test_w5_a_form_of_another_site_and_a_stranger_change_nothing(small_site: Ser
     assert world.state(campaign) == "DRAFT"
 
 
-def test_w7_badges_errors_retry_buttons_and_banner(small_site: Served) -> None:
-    world, account = small_site.world, small_site.world.account()
-    ann = small_site.visitor(account)
+def test_w7_badges_errors_retry_buttons_and_banner(site: Served) -> None:
+    world, account = site.world, site.world.account()
+    ann = site.visitor(account)
     campaign = world.campaign(account, "Kim", HOSTILE, max_attempts=1, max_downloads=1)
     world.break_token(world.tokens(campaign)[1])
     world.publish(campaign)
@@ -215,13 +209,13 @@ def test_w7_badges_errors_retry_buttons_and_banner(small_site: Served) -> None:
     assert 'status-partial" title="Some watermarking jobs failed. Click to review.">PARTIAL<' in listed
 
 
-def test_w7_the_retry_badge_appears_with_the_first_retry(small_site: Served) -> None:
-    world, account = small_site.world, small_site.world.account()
+def test_w7_the_retry_badge_appears_with_the_first_retry(site: Served) -> None:
+    world, account = site.world, site.world.account()
     campaign = world.campaign(account, "Kim")
     world.break_token(world.tokens(campaign)[0])
     world.publish(campaign)
     world.work()
-    page = small_site.visitor(account).client.get(f"/campaigns/{campaign.id}").text
+    page = site.visitor(account).client.get(f"/campaigns/{campaign.id}").text
     assert badges(page, world.tokens(campaign)) == ["PENDING"]
     assert re.search(r'class="retry-badge"[^>]*>1/3<', page) and "next try in" in page
     assert "failed permanently" not in page
@@ -253,30 +247,30 @@ def test_w9_the_last_download_is_given_once(world: World) -> None:
     assert [world.watermark.campaigns.count_download(kim, 1) for _ in range(3)] == [True, False, False]
 
 
-def test_w9_a_link_expires(small_site: Served) -> None:
-    world, account = small_site.world, small_site.world.account()
+def test_w9_a_link_expires(site: Served) -> None:
+    world, account = site.world, site.world.account()
     campaign = world.published(account, "Kim", expires_at=datetime.now(UTC) + timedelta(days=1))
     world.work()
     world.expire(campaign)
-    anyone = small_site.stranger()
+    anyone = site.stranger()
     gone = anyone.client.get(f"/downloads/{world.tokens(campaign)[0].link}")
     assert gone.status_code == 410 and "expired" in gone.text
     assert world.words(campaign) == ["EXPIRED"]
 
 
-def test_w9_a_link_cannot_be_guessed_from_what_others_know(small_site: Served) -> None:
-    world = small_site.world
+def test_w9_a_link_cannot_be_guessed_from_what_others_know(site: Served) -> None:
+    world = site.world
     campaign = world.published(world.account(), "Kim")
     world.work()
     (kim,) = world.tokens(campaign)
-    anyone = small_site.stranger()
+    anyone = site.stranger()
     for guess in (kim.id, kim.job, "..%2f..%2fetc%2fpasswd", "x" * 5_000):
         assert anyone.client.get(f"/downloads/{guess}").status_code in (404, 414)
 
 
-def test_w1_the_page_of_a_detection_shows_the_result_or_the_failure(small_site: Served) -> None:
-    world, account = small_site.world, small_site.world.account()
-    ann = small_site.visitor(account)
+def test_w1_the_page_of_a_detection_shows_the_result_or_the_failure(site: Served) -> None:
+    world, account = site.world, site.world.account()
+    ann = site.visitor(account)
     assert "Nothing to compare with yet" in ann.client.get("/detections").text
     campaign = world.published(account, "Kim", HOSTILE)
     world.work()
@@ -293,7 +287,7 @@ def test_w1_the_page_of_a_detection_shows_the_result_or_the_failure(small_site: 
     assert "No one’s" in unmarked and "None of 2 recipients" in unmarked  # noqa: RUF001
     assert "could not be looked at" in broken and "is damaged" in broken
     assert world.watermark.publishing.view(campaign).recipients == 2
-    other = small_site.visitor(world.account("Mallory"))
+    other = site.visitor(world.account("Mallory"))
     assert other.client.get(paths["found"]).status_code == 404
     foreign = other.upload("/detections", "a.mp4", b"x", shown="/account", campaign=campaign.id)
     assert foreign.status_code == 404
@@ -319,10 +313,10 @@ def test_options_are_read_from_the_environment() -> None:
     )
 
 
-def test_an_account_is_deleted_from_its_page(small_site: Served) -> None:
-    world, account = small_site.world, small_site.world.account()
+def test_an_account_is_deleted_from_its_page(site: Served) -> None:
+    world, account = site.world, site.world.account()
     campaign = world.published(account, "Kim")
-    ann = small_site.visitor(account)
+    ann = site.visitor(account)
     assert "Nothing was deleted" in ann.post("/account/delete", email="other@example.org").text
     assert world.watermark.campaigns.get(campaign.id) is not None
     gone = ann.post("/account/delete", email=account.email)
@@ -330,10 +324,10 @@ def test_an_account_is_deleted_from_its_page(small_site: Served) -> None:
     assert world.watermark.campaigns.get(campaign.id) is None and ann.client.get("/").url.path == "/sign-in"
 
 
-def test_a_thousand_recipients_are_shown_page_by_page(small_site: Served) -> None:
-    world, account = small_site.world, small_site.world.account()
+def test_a_thousand_recipients_are_shown_page_by_page(site: Served) -> None:
+    world, account = site.world, site.world.account()
     campaign = world.published(account, *(f"Person {number}" for number in range(1_000)))
-    ann = small_site.visitor(account)
+    ann = site.visitor(account)
     first, last = (ann.client.get(f"/campaigns/{campaign.id}?page={number}").text for number in (1, 10))
     assert first.count("data-token-id") == last.count("data-token-id") == 100
     assert "Person 999<" in re.sub(r"\s+", "", last).replace("Person", "Person ") and "Page 10 of 10" in last

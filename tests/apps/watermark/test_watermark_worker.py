@@ -19,7 +19,7 @@ def test_w1_a_worker_beside_the_pages_does_the_same_work(
 ) -> None:
     world = small_world
     campaign = world.published(world.account(), "Kim", "Lee")
-    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path}/app.db")
+    monkeypatch.setenv("DATABASE_URL", world.url)
     monkeypatch.setenv("WATERMARK_FOLDER", str(world.watermark.files.folder))
     with started_worker("apps.watermark.worker:app", tmp_path):
         eventually(lambda: world.state(campaign) == "READY", seconds=60)

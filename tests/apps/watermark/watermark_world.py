@@ -34,6 +34,7 @@ def make_clip(path: Path, source: str = SMALL) -> Path:
 @dataclass
 class World:
     watermark: Watermark
+    url: str
     folder: Path
     clip: Path
     _names: Iterator[int] = field(default_factory=lambda: iter(range(10**6)))
@@ -118,7 +119,7 @@ class World:
 def watermark_world(url: str, folder: Path, clip: Path, **options: Any) -> Iterator[World]:
     watermark = Watermark(url, Options(folder=folder / "files", **options)).open()
     try:
-        yield World(watermark, folder, clip)
+        yield World(watermark, url, folder, clip)
     finally:
         watermark.close()
 
