@@ -613,17 +613,17 @@ class BatchRules(Bench):
 
     def test_the_next_moment_is_a_deadline_of_a_job_or_the_date_of_a_settled_batch(self) -> None:
         batch, (job,) = self._published(1, expires_in=HOUR)
-        assert self.store.next_moment() is None, "what is being processed does not expire"
+        assert self.store.outlook(()).next_moment is None, "what is being processed does not expire"
         self.settle(self._member_lease(job), DONE)
-        assert self.store.next_moment() == batch.expires_at
+        assert self.store.outlook(()).next_moment == batch.expires_at
         sooner = self.enqueue(deadline=MINUTE)
-        assert self.store.next_moment() == sooner.deadline
+        assert self.store.outlook(()).next_moment == sooner.deadline
         self.advance(MINUTE)
         self.store.expire(deadline_passed(), limit=10)
-        assert self.store.next_moment() == batch.expires_at
+        assert self.store.outlook(()).next_moment == batch.expires_at
         self.advance(HOUR)
         self.store.tend_batches(limit=10)
-        assert self.store.next_moment() is None
+        assert self.store.outlook(()).next_moment is None
 
     def test_a_batch_that_is_being_processed_expires_when_it_is_settled(self) -> None:
         _, (job,) = self._published(1, expires_in=SECOND)

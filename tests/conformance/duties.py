@@ -348,15 +348,15 @@ class DutyRules(Bench):
         assert self.store.duty_overview().has_ticks, "its tick has come"
 
     def test_the_next_moment_is_a_job_that_comes_due_a_tick_or_the_end_of_a_pause(self) -> None:
-        assert self.store.next_moment() is None
+        assert self.store.outlook(()).next_moment is None
         self._plan(next_tick=self.now + HOUR)
-        assert self.store.next_moment() == self.now + HOUR
+        assert self.store.outlook(()).next_moment == self.now + HOUR
         self.store.pause(PauseRequest(id=self.ids(), what="schedule", name="report", duration=2 * HOUR))
-        assert self.store.next_moment() == self.now + 2 * HOUR, "until then its ticks pass by"
+        assert self.store.outlook(()).next_moment == self.now + 2 * HOUR, "until then its ticks pass by"
         self.enqueue(delay=MINUTE)
-        assert self.store.next_moment() == self.now + MINUTE
+        assert self.store.outlook(()).next_moment == self.now + MINUTE
         self.advance(MINUTE)
-        assert self.store.next_moment() == self.now + 2 * HOUR - MINUTE, "what is due by now is not to come"
+        assert self.store.outlook(()).next_moment == self.now + 2 * HOUR - MINUTE, "what is due by now is not to come"
 
     def _plan(self, *, next_tick: datetime) -> None:
         version = max((record.version for record in self.store.schedules()), default=0)

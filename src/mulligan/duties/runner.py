@@ -152,6 +152,18 @@ class DutyGroup:
         self.recorder.write(self._clock.monotonic())
 
 
+class DutiesInTurn:
+    """Duties that run one after the other, all at the shortest of their intervals. One timer serves them all."""
+
+    def __init__(self, *duties: "DutyGroup | DutyRunner") -> None:
+        self._duties = duties
+        self.name = " and ".join(duty.name for duty in duties)
+        self.interval = min(duty.interval for duty in duties)
+
+    def step(self) -> int:
+        return sum([duty.step() for duty in self._duties])
+
+
 def repeat_while_full(move: Callable[[int], int], *, limit: int, passes: int) -> int:
     """Call `move` with the limit until it moves fewer, at most `passes` times; how many were moved."""
     total = 0

@@ -16,13 +16,13 @@ RUNS_KEPT = timedelta(days=1)
 
 # The store knows whether these have anything to do.
 ASKED = ("expire", "redrive")
+CHORE_VALUES = {"seen_every": to_duration(SEEN_EVERY)}
 
 
 class DutyOperations:
     def find_chores(self, session: Session) -> DutyOverview:
-        (row,) = session.rows("duty_overview", {"seen_every": to_duration(SEEN_EVERY)})
-        idle = frozenset(duty for duty in ASKED if not row[duty])
-        return DutyOverview(frozenset(from_json(row["paused"])), idle, has_ticks=bool(row["has_ticks"]))
+        (row,) = session.rows("duty_overview", CHORE_VALUES)
+        return to_chores(row)
 
     def record(self, session: Session, runs: Sequence[DutyRun]) -> None:
         session.rows("duty_runs_write", {"rounds": to_json([_run_values(run) for run in runs])})
@@ -55,6 +55,11 @@ def _run_event(run: DutyRun) -> dict[str, Any]:
     if run.reason:
         data["reason"] = run.reason
     return event_values(DUTY_DONE, request=run.request, actor=run.actor, data=data)
+
+
+def to_chores(row: Record) -> DutyOverview:
+    idle = frozenset(duty for duty in ASKED if not row[duty])
+    return DutyOverview(frozenset(from_json(row["paused"])), idle, has_ticks=bool(row["has_ticks"]))
 
 
 def to_run(row: Record) -> DutyRun:

@@ -1,7 +1,7 @@
 """The parameters and results of the store's operations."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -261,6 +261,20 @@ class Outlook(NamedTuple):
     """A claim has more to do than to take queued jobs: jobs are due or may no longer be blocked, or a service restricts
     its jobs."""
     duties: DutyOverview
+    tick: datetime | None
+    """When the next schedule ticks that is not paused."""
+    moment: datetime | None
+    """When anything else changes by time: a job becomes due or misses its deadline, a batch expires, a pause ends."""
+
+    @property
+    def next_moment(self) -> datetime | None:
+        return min((moment for moment in (self.tick, self.moment) if moment is not None), default=None)
+
+    def duties_at(self, moment: datetime) -> DutyOverview | None:
+        """What the duties have to do then if nothing is written before; None if that is unknown. Until anything else
+        changes by time, only ticks of schedules come due."""
+        is_tick = moment == self.tick and (self.moment is None or moment < self.moment)
+        return replace(self.duties, has_ticks=True) if is_tick else None
 
 
 class Changes(Protocol):

@@ -12,6 +12,7 @@ from mulligan.store.batches import CountChanges
 from mulligan.store.enqueue import SharedOperations
 from mulligan.store.messages import Claim
 from mulligan.store.probes import ProbeOperations
+from mulligan.store.rows import Record
 from mulligan.store.session import Session
 
 PROMOTE_PASS = 1_000
@@ -45,7 +46,11 @@ class Promotable(NamedTuple):
 
 def find_promotable(session: Session) -> Promotable:
     (row,) = session.rows("promotable")
-    return Promotable(**{name: bool(answer) for name, answer in row.items()})
+    return to_promotable(row)
+
+
+def to_promotable(row: Record) -> Promotable:
+    return Promotable(*(bool(row[name]) for name in Promotable._fields))
 
 
 class PromoteOperations:
@@ -56,6 +61,11 @@ class PromoteOperations:
         self._promote_pass = promote_pass
         self._probes = ProbeOperations(operations.services)
         self.without_new_limits = operations.limits.without_new_limits
+
+    @property
+    def has_news(self) -> bool:
+        """Limits are to be announced, and may block jobs."""
+        return self._limits.has_news
 
     def promote(
         self, session: Session, changes: CountChanges | None = None, claim: Claim | None = None

@@ -55,10 +55,6 @@ class ReadOperations:
         (row,) = session.rows("next_due")
         return None if row["due"] is None else from_time(row["due"])
 
-    def next_moment(self, session: Session) -> datetime | None:
-        (row,) = session.rows("next_moment")
-        return None if row["moment"] is None else from_time(row["moment"])
-
     def ahead_of(self, session: Session, job: Job[Any], limit: int) -> int:
         (row,) = session.rows("ahead_of", {**lane_values(job), "limit": limit})
         return int(row["number"])

@@ -61,7 +61,7 @@ from mulligan.store.counts import CountOperations
 from mulligan.store.dedupe_keys import DedupeKeyOperations
 from mulligan.store.deliveries import DeliveryOperations
 from mulligan.store.depths import DepthOperations
-from mulligan.store.duties import DutyOperations
+from mulligan.store.duties import CHORE_VALUES, DutyOperations, to_chores
 from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import EventOperations, Subject
 from mulligan.store.forget import ForgetOperations
@@ -88,14 +88,14 @@ from mulligan.store.messages import (
 from mulligan.store.moves import MoveOperations, MoveParts
 from mulligan.store.pauses import PauseOperations
 from mulligan.store.projections import Apply, ApplyFailed, project
-from mulligan.store.promote import find_promotable
+from mulligan.store.promote import to_promotable
 from mulligan.store.reading import ReadOperations
 from mulligan.store.redrives import RedriveOperations
 from mulligan.store.request_admission import AdmissionOperations
 from mulligan.store.requests import Once, carry_out, find_answer, has_old_requests, prune_requests
 from mulligan.store.results import ResultOperations, ResultPass
 from mulligan.store.retention import Remove, RetentionOperations
-from mulligan.store.rows import Record, fence_values, to_duration
+from mulligan.store.rows import Record, fence_values, from_time_or_none, to_duration, to_json
 from mulligan.store.schedules import ScheduleOperations
 from mulligan.store.session import Script, Session
 from mulligan.store.settle import needs_record
@@ -744,21 +744,20 @@ class Store:
         return self._read(self._find_outlook, kinds)
 
     def _find_outlook(self, session: Session, kinds: Sequence[str]) -> Outlook:
-        found = find_promotable(session)
+        values = {"kinds": to_json(list(kinds)), "waiting_for": "[]", **CHORE_VALUES}
+        (row,) = session.rows("outlook", values)
+        found = to_promotable(row)
         return Outlook(
-            is_busy=self._reading.is_busy(session, kinds, ()),
+            is_busy=bool(row["is_busy"]),
             has_promotable=self._limits.has_news or found.has_work or found.has_restricted,
-            duties=self._duties.find_chores(session),
+            duties=to_chores(row),
+            tick=from_time_or_none(row["tick"]),
+            moment=from_time_or_none(row["moment"]),
         )
 
     def next_due(self) -> datetime | None:
         """Return when the next waiting job becomes due."""
         return self._read(self._reading.next_due)
-
-    def next_moment(self) -> datetime | None:
-        """Return the next time at which a job becomes due or misses its deadline, a batch expires, a schedule ticks, or
-        a pause ends."""
-        return self._read(self._reading.next_moment)
 
     def ahead_of(self, job: Job[Any], *, limit: int) -> int:
         """Count the queued jobs of its lane that are claimed before this one, up to `limit`."""

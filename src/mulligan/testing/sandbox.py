@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 
 from mulligan.app import App
 from mulligan.duties.runner import DutyGroup
-from mulligan.records.duty import DutyOverview
 from mulligan.service.config import ServiceBook
+from mulligan.store.messages import Outlook
 from mulligan.store.sqlite import SqliteStore
 from mulligan.store.store import Store
 from mulligan.testing.virtual import START, VirtualClock, VirtualDriver, VirtualLoop
@@ -47,29 +48,31 @@ class Sandbox:
         ticker = self._wiring.duty_builder.ticker()
         with collect_less():
             ticker.run_now()
-            _outside_any_loop(lambda: self._wiring.run_while(lambda duties: self._goes_on(ticker, duties, end), ticker))
+            goes_on = partial(self._goes_on, ticker, end)
+            _outside_any_loop(lambda: self._wiring.run_while(goes_on, ticker))
             ticker.record_runs()
 
-    def _goes_on(self, ticker: DutyGroup, duties: DutyOverview, end: datetime) -> bool:
+    def _goes_on(self, ticker: DutyGroup, end: datetime, outlook: Outlook) -> bool:
         """Whether there may be more to run: a redrive has advanced, or time has moved."""
-        if ticker.run_now(duties):
+        if ticker.run_now(outlook.duties):
             return True
         if self.now >= end:
             return False
-        due = self._next(duties)
-        self._clock.advance((end if due is None else min(due, end)) - self.now)
-        ticker.run_now()
+        due = self._next(outlook)
+        moment = end if due is None else min(due, end)
+        self._clock.advance(moment - self.now)
+        ticker.run_now(outlook.duties_at(moment))
         return True
 
-    def _next(self, chores: DutyOverview) -> datetime | None:
+    def _next(self, outlook: Outlook) -> datetime | None:
         """The next time at which anything happens: a job comes due or times out, a batch expires, a schedule ticks, a
         redrive advances, a service is probed, a pause ends, or a retry gets its budget."""
-        store, wiring = self._app.store, self._wiring
+        wiring = self._wiring
         services = wiring.services.list_services() if any(task.service for task in self._app.tasks.values()) else ()
-        moments = [store.next_moment(), *(service.open_until for service in services)]
+        moments = [outlook.next_moment, *(service.open_until for service in services)]
         if any(service.parked and service.state == "closed" for service in services):
             moments.append(self.now + SECOND)
-        if "redrive" not in chores.idle:
+        if "redrive" not in outlook.duties.idle:
             moments.append(wiring.redrives.next_look())
         # Jobs that were due by now have not run, so something holds them back.
         return min((moment for moment in moments if moment is not None and moment > self.now), default=None)
@@ -81,7 +84,7 @@ class Sandbox:
         self.run()
         if self._app.store.last_position() != before:
             return True
-        due = self._next(self._app.store.duty_overview())
+        due = self._next(self._app.store.outlook(self._app.tasks.kinds))
         soon = timedelta(seconds=timeout)
         self._clock.advance(soon if due is None else min(soon, due - self.now))
         return due is not None
@@ -117,6 +120,7 @@ def sandbox(app: App, *, now: datetime = START, seed: int = 0) -> Iterator[Sandb
         randomness=random.Random(seed),  # noqa: S311
         uses_connections=False,
         isolates=False,
+        loses_replies=False,
     )
     with app.wiring.use(parts):
         yield box

@@ -16,7 +16,7 @@ from mulligan.duties.promote import Promote
 from mulligan.duties.prune import Prune
 from mulligan.duties.reclaim import Reclaim
 from mulligan.duties.redrive import RunRedrives
-from mulligan.duties.runner import DutyGroup, DutyRunner, DutyWork, PendingDuties, RunRecorder
+from mulligan.duties.runner import DutiesInTurn, DutyGroup, DutyRunner, DutyWork, PendingDuties, RunRecorder
 from mulligan.duties.schedule import RunSchedules
 from mulligan.judge import Judge
 from mulligan.notify.duties import Digest, Notify
@@ -78,8 +78,8 @@ class DutyBuilder:
         """The duties of a worker in virtual time: `ticker` does most of them."""
 
         def build(incarnation: str, options: WorkerOptions) -> list[Duty]:
-            reclaim = self._runners([self._reclaim(incarnation, options)], ticker.pending, ticker.recorder)
-            return [*self._file_duty(), ticker, *reclaim]
+            (reclaim,) = self._runners([self._reclaim(incarnation, options)], ticker.pending, ticker.recorder)
+            return [*self._file_duty(), DutiesInTurn(ticker, reclaim)]
 
         return build
 

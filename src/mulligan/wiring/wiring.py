@@ -53,7 +53,7 @@ from mulligan.policies.owner import Owner
 from mulligan.policies.queue import Queue
 from mulligan.policies.quotas import Quotas
 from mulligan.policies.unknown_names import Names
-from mulligan.records.duty import RETRY_REASONS, DutyOverview
+from mulligan.records.duty import RETRY_REASONS
 from mulligan.records.job import DEFAULT_QUEUE
 from mulligan.records.limit import LimitBook
 from mulligan.records.subscription import Channel
@@ -61,6 +61,7 @@ from mulligan.service.config import Service, ServiceBook
 from mulligan.service.records import PROBE_KIND
 from mulligan.settings import Settings
 from mulligan.store import has_database, open_store
+from mulligan.store.messages import Outlook
 from mulligan.store.store import Store
 from mulligan.task.checks import check_version
 from mulligan.task.client import Client
@@ -355,6 +356,7 @@ class Wiring:
             lease=self.settings.worker_lease_ttl,
             version=self.version,
             at_once=self.parts.at_once,
+            loses_replies=self.parts.loses_replies,
         )
         return Worker(
             store=self.store(),
@@ -394,15 +396,15 @@ class Wiring:
             unfinished=self._unfinished,
         )
 
-    def run_while(self, goes_on: Callable[[DutyOverview], bool], ticker: DutyGroup) -> None:
-        """Work until no job is queued or running and `goes_on(duties)`, which may move the clock, returns False."""
+    def run_while(self, goes_on: Callable[[Outlook], bool], ticker: DutyGroup) -> None:
+        """Work until no job is queued or running and `goes_on(outlook)`, which may move the clock, returns False."""
         worker, store = self.build_worker(duties=self.duty_builder.for_sandbox(ticker)), self.store()
 
         def when_idle(*, is_vain: bool) -> Idle:
             outlook = store.outlook(self.tasks.kinds)
             if outlook.is_busy or (outlook.has_promotable and not is_vain):
                 return Idle.WAIT
-            return Idle.CLAIM if goes_on(outlook.duties) else Idle.STOP
+            return Idle.CLAIM if goes_on(outlook) else Idle.STOP
 
         self.loop.run_while_needed(worker, when_idle, timeout=None, unfinished=self._unfinished)
 

@@ -54,11 +54,6 @@ class PostgresPromote(PromoteOperations):
     def __init__(self, operations: SharedOperations) -> None:
         super().__init__(operations, _promote_pass)
 
-    @property
-    def has_news(self) -> bool:
-        """Limits are to be announced, and may block jobs."""
-        return self._limits.has_news
-
     def find_claimable(self, session: PostgresSession, claim: Claim) -> Claimable:
         *promotable, lanes, is_repeated, due, time = session.row(SQL["claimable"], _where(session, claim), prepare=True)
         return Claimable(Promotable(*promotable), lanes, is_repeated, due, time)

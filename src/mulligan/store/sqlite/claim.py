@@ -14,7 +14,7 @@ from mulligan.store.enqueue import SharedOperations
 from mulligan.store.events import start_data
 from mulligan.store.limits import CHECK_AGAIN
 from mulligan.store.messages import Claim, Claimed
-from mulligan.store.promote import PROMOTE_PASS, PromoteOperations
+from mulligan.store.promote import PROMOTE_PASS, Promotable, PromoteOperations
 from mulligan.store.rows import CLAIMED, earliest, records, to_duration, to_json, to_leases
 from mulligan.store.services import Grant, ServiceOperations, list_changes
 from mulligan.store.session import Session
@@ -106,19 +106,24 @@ class SqliteClaim:
 
     def claim(self, session: SqliteSession, claim: Claim) -> Claimed:
         now = session.now
-        found, again = self._promote.promote(session, claim=claim)
-        values = {"incarnation": claim.incarnation, "claim": claim.number}
-        if repeated := self.recall(session, "claim_repeated", values):
-            return Claimed(repeated, None)
+        values = {"incarnation": claim.incarnation, "claim": claim.number, "now": now}
+        *answers, is_repeated, has_pauses, due = session.db.execute(SQL["claimable"], values).fetchone()
+        found, again = Promotable(*map(bool, answers)), None
+        has_promoted = found.has_work or self._promote.has_news
+        if has_promoted:
+            found, again = self._promote.promote(session, claim=claim)
+        if is_repeated:
+            return Claimed(self.recall(session, "claim_repeated", values), None)
         if found.is_new_limit:
             claim, again = self._promote.without_new_limits(session, claim), CHECK_AGAIN
-        lanes = self._find_lanes(session, claim)
+        lanes = self._find_lanes(session, claim, _load_paused(session) if has_pauses else frozenset())
         asked = list_services(lanes) if found.has_restricted or self._services.has_rates else []
         grants = self._services.compute_grants(session, claim, asked) if asked else []
         taken = self._take(session, claim, OpenLanes(claim, lanes, _load_restricted(session, asked), grants))
         if taken and claim.fair:
             session.db.execute(SQL["turns_raise"], {**values, "fair": to_json(list(claim.fair))})
-        due = self._find_next_due(session)
+        if has_promoted:
+            due = self._find_next_due(session)
         if again is not None:
             due = earliest(due, now + again)
         if grants:
@@ -140,13 +145,12 @@ class SqliteClaim:
             due, _ = session.db.execute(SQL["next_due"], {"now": now}).fetchone()
         return due
 
-    def _find_lanes(self, session: SqliteSession, claim: Claim) -> list[LaneHead]:
+    def _find_lanes(self, session: SqliteSession, claim: Claim, paused: frozenset[tuple[str, str]]) -> list[LaneHead]:
         """Return the lanes with ready jobs for this claim that are not paused."""
         lanes = session.db.execute(SQL["claim_lanes"]).fetchall()
         if not lanes:
             return []
         kinds, now, besides = frozenset(claim.kinds), session.now, to_json(list(claim.besides))
-        paused = frozenset(session.db.execute(SQL["claim_paused"], {"now": now}).fetchall())
         return [
             (priority, rank, id_, {"queue": queue, "kind": kind, "service": service, "now": now, "besides": besides})
             for queue, kind, service, priority, rank, id_ in lanes
@@ -200,6 +204,11 @@ def _merge_lanes(session: SqliteSession, lanes: OpenLanes) -> Iterator[tuple[int
         if (following := lane.fetchone()) is not None:
             priority, rank, id_, _ = following
             heapq.heappush(heads, (priority, rank, id_, values, lane, following))
+
+
+def _load_paused(session: SqliteSession) -> frozenset[tuple[str, str]]:
+    """Return what is paused: 'queue', 'kind' or 'service', and its name."""
+    return frozenset(session.db.execute(SQL["claim_paused"], {"now": session.now}).fetchall())
 
 
 def _load_restricted(session: SqliteSession, names: Sequence[str]) -> frozenset[str]:

@@ -1,5 +1,4 @@
--- One query for all duties of a worker: which have something to do, and which are paused. Mostly there is nothing.
-SELECT coalesce((
+coalesce((
         SELECT deadline
         FROM mulligan_jobs
         WHERE deadline IS NOT NULL AND state IN ('waiting', 'queued')
