@@ -20,8 +20,22 @@ from mulligan.store.rows import Record, to_json
 from mulligan.store.session import Now, Session, Statement, Steps, moment
 
 EACH = LeanStatement("enqueue_each", SQL["enqueue_each"])
-ALIKE = LeanStatement("enqueue_alike", SQL["enqueue_alike"])
-IDS, ARGUMENTS, NOW = map(ALIKE.names.index, ("ids", "all_arguments", "now"))
+# Ids and arguments are one string each, split at the separator: for both sides this is cheaper than JSON.
+MANY = LeanStatement(
+    "enqueue_alike",
+    SQL.filtered(
+        "enqueue_alike",
+        (),
+        jobs="unnest(string_to_array(:ids, :separator), string_to_array(:arguments, :separator))",
+        ids="unnest(string_to_array(:ids, :separator))",
+    ),
+)
+# Without a function that returns rows, it takes a twentieth less of the server's time.
+ONE = LeanStatement(
+    "enqueue_one", SQL.filtered("enqueue_alike", (), jobs="(SELECT :ids, :arguments)", ids="(SELECT :ids)")
+)
+# Of both.
+IDS, ARGUMENTS, NOW = map(MANY.names.index, ("ids", "arguments", "now"))
 
 
 class PostgresAlike(Alike):
@@ -31,7 +45,7 @@ class PostgresAlike(Alike):
         super().__init__(job, is_limited=is_limited)
         event, intake = TABLE[Move.ENQUEUE, None].event, SEPARATOR.join(intake_names([job]))
         same = {**self.values, "separator": SEPARATOR, "event": event, "intake": intake}
-        self._same = [to_parameter(same.get(name)) for name in ALIKE.names]
+        self._same = [to_parameter(same.get(name)) for name in MANY.names]
 
     def row(self, job: NewJob, number: int) -> dict[str, Any]:
         return {**self.values, "id": job.id, "arguments": job.arguments, "n": number}
@@ -95,8 +109,9 @@ class PostgresEnqueue(EnqueueOperations):
         """Store and announce jobs that are alike, or store none and return None: an id exists already, or the intake is
         paused."""
         alike = self._alike_of(jobs[0])
+        statement, parameters = ONE if len(jobs) == 1 else MANY, alike.parameters(jobs, self._now())
         try:
-            found = yield from self._announce(connection, ALIKE, alike.parameters(jobs, self._now()))
+            found = yield from self._announce(connection, statement, parameters)
         except psycopg.errors.UniqueViolation:
             return None
         return alike.answers(jobs, found[0]) if found else None
