@@ -126,6 +126,17 @@ class EnqueueRules(Bench):
         assert [self._log(job) for job in alike] == [self._log(general)] * number
         self.lift_limits()
 
+    @pytest.mark.parametrize("options", ALIKE, ids=lambda options: " ".join(options) or "plain")
+    def test_a_like_job_that_is_stored_later_has_its_own_times(self, options: dict[str, Any]) -> None:
+        book = LimitBook(owners={LIMITED: 1})
+        self.store.limit_by(lambda: book)
+        for _ in range(2):
+            self.advance(MINUTE)
+            (job,) = self.store.enqueue([self.new(**options)])
+            assert job == self.job(job.id)
+            assert (job.enqueued_at, job.updated_at) == (self.now, self.now)
+        self.lift_limits()
+
     def test_of_jobs_that_are_alike_none_is_stored_twice(self) -> None:
         before, *others = [self.new() for _ in range(3)]
         (first,) = self.store.enqueue([before])

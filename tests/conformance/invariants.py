@@ -179,7 +179,8 @@ def check_row(job: Job[Any]) -> None:
     assert min(job.failures, job.crashes, job.losses, job.snoozes, job.manual_retries, job.attempt) >= 0
     assert sum(job.code_failures.values()) >= len(job.code_failures)
     assert job.enqueued_at <= job.updated_at
-    assert job.trigger in ("automatic", "manual")
+    assert job.trigger in ("automatic", "manual") and job.dedupe_scope in ("active", "succeeded")
+    assert job.max_attempts >= 1
     assert not job.is_duplicate
 
 

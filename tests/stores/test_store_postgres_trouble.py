@@ -444,3 +444,26 @@ def test_a_long_outage_is_logged_once_by_each_process_that_notices(
             eventually(lambda: any("answers again" in text for text in records))
             assert app.wait(app.tasks["note"].enqueue(1), timeout=SOON) == 1
     assert 1 <= len(told) <= 2, "by the worker, and by its keeper if both noticed in one moment"
+
+
+def test_a_call_that_finds_all_connections_in_use_says_so_and_the_next_one_gets_its_turn(database: str) -> None:
+    with closing(PostgresStore(emptied(database), timeout=timedelta(seconds=1))) as store:
+        store.now()
+        inside, release = threading.Barrier(connections.MOST_CONNECTIONS + 1), threading.Event()
+
+        def use(_: object) -> None:
+            inside.wait(SOON)
+            release.wait(SOON)
+
+        users = [
+            threading.Thread(target=store._connections.run, args=(use,)) for _ in range(connections.MOST_CONNECTIONS)
+        ]
+        for user in users:
+            user.start()
+        inside.wait(SOON)
+        with pytest.raises(StoreUnavailable, match="all 10 connections of this process were in use"):
+            store.now()
+        release.set()
+        for user in users:
+            user.join()
+        assert enqueue(store)

@@ -7,7 +7,6 @@ from typing import Any
 from msgspec import structs
 
 from mulligan.errors import Conflict
-from mulligan.lifecycle import State
 from mulligan.records.job import Job, NewJob
 from mulligan.service.config import ServiceBook
 from mulligan.store.batches import BatchOperations
@@ -15,7 +14,7 @@ from mulligan.store.expire import ExpireOperations
 from mulligan.store.fairness import SubmitOperations, rank_step
 from mulligan.store.follow_up import Enqueue
 from mulligan.store.limits import LimitOperations
-from mulligan.store.rows import Record, from_time_or_none, to_arguments, to_duration, to_job, to_json, to_time
+from mulligan.store.rows import Record, to_arguments, to_duration, to_job, to_json, to_time
 from mulligan.store.services import ServiceOperations
 from mulligan.store.session import Statement, Statements, Steps
 
@@ -64,68 +63,6 @@ def is_independent(job: NewJob) -> bool:
         and not job.is_counted
         and not job.is_service_computed
     )
-
-
-def are_alike(jobs: Sequence[NewJob]) -> bool:
-    """Whether these plain jobs differ only in id and arguments."""
-    if not jobs or not is_plain(first := jobs[0]):
-        return False
-    return all(structs.replace(job, id=first.id, arguments=first.arguments) == first for job in jobs[1:])
-
-
-def new_record(values: Record, now: int, waits_for: str | None) -> Record:
-    """Return the row of a new plain job as it is stored."""
-    return {**_NEW, **values, **_new_state(values, now, waits_for)}
-
-
-def _new_state(values: Record, now: int, waits_for: str | None) -> Record:
-    """Return the columns that depend on when it is stored."""
-    submitted_at, deadline = values["submitted_at"], values["deadline"]
-    is_queued = waits_for is None
-    return {
-        "state": (State.QUEUED if is_queued else State.WAITING).value,
-        "waiting_for": waits_for,
-        "rank": now if submitted_at is None else submitted_at,
-        "submitted_at": now if submitted_at is None else submitted_at,
-        "enqueued_at": now,
-        "queued_at": now if is_queued else None,
-        "due_at": now + values["delay"],
-        "deadline": None if deadline is None else now + deadline,
-        "updated_at": now,
-    }
-
-
-# What the schema gives to a new row.
-_NEW: Record = {
-    **dict.fromkeys(("attempt", "failures", "crashes", "losses", "snoozes", "manual_retries", "progress"), 0),
-    "code_failures": "{}",
-    "trigger": "automatic",
-    "progress_text": "",
-    "cancel_requested": False,
-    **dict.fromkeys(
-        (
-            *("previous_delay", "started_at", "last_attempt_at", "finished_at", "result", "result_expired_at"),
-            *("error_code", "error_class", "error_message", "error_group"),
-            *("last_code", "last_class", "last_message", "last_detail"),
-            *("dedupe_until", "leased_by", "lease_until", "version", "gate", "own_max_attempts", "own_timeout"),
-        )
-    ),
-}
-
-
-_NEW_TIMES = ("submitted_at", "enqueued_at", "queued_at", "due_at", "deadline", "updated_at")
-
-
-def to_new_job(like: Job[Any], values: Record, now: int, waits_for: str | None) -> Job[Any]:
-    """Return the record of a new job from that of another one with the same values."""
-    state = _new_state(values, now, waits_for)
-    times = {name: from_time_or_none(state[name]) for name in _NEW_TIMES}
-    return structs.replace(like, state=State(state["state"]), waiting_for=waits_for, **times)
-
-
-def to_alike(jobs: Sequence[NewJob], first: Job[Any]) -> list[Job[Any]]:
-    """Return the records of jobs that differ from this one only in id and arguments."""
-    return [structs.replace(first, id=job.id, arguments=to_arguments(job.arguments)) for job in jobs]
 
 
 def refuse_other_calls(sql: Statements, jobs: Sequence[NewJob]) -> Steps[None]:

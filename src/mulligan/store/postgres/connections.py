@@ -6,6 +6,7 @@ There is no session state: every setting is made inside a transaction, so a tran
 
 import contextlib
 import os
+import queue
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -55,7 +56,10 @@ class Connections:
         self._process = os.getpid()
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
-        self._free_connections = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        # One entry for each connection that may be taken: a semaphore is made in Python and takes ten times as long.
+        self._free: queue.SimpleQueue[None] = queue.SimpleQueue()
+        for _ in range(MOST_CONNECTIONS):
+            self._free.put(None)
         self._is_closed = False
 
     def connect(self) -> Connection:
@@ -96,8 +100,10 @@ class Connections:
         """
         limit = self._limit + extra.total_seconds()
         for _ in range(REPEATS):
-            with contextlib.suppress(*TRANSIENT):
+            try:
                 return self._run(work, limit)
+            except TRANSIENT:
+                continue
         try:
             return self._run(work, limit)
         except pg.InvalidSqlStatementName as error:
@@ -110,12 +116,16 @@ class Connections:
 
     def _run(self, work: Callable[[Connection], T], limit: float) -> T:
         # A server has few connections for many processes, so additional threads wait here.
-        if not self._free_connections.acquire(timeout=limit):
-            raise StoreUnavailable(f"all {MOST_CONNECTIONS} connections of this process were in use for too long")
+        try:
+            self._free.get(timeout=limit)
+        except queue.Empty:
+            raise StoreUnavailable(
+                f"all {MOST_CONNECTIONS} connections of this process were in use for too long"
+            ) from None
         try:
             return self._run_on_connection(work, limit)
         finally:
-            self._free_connections.release()
+            self._free.put(None)
 
     def _run_on_connection(self, work: Callable[[Connection], T], limit: float) -> T:
         connection = self._take()
@@ -134,14 +144,16 @@ class Connections:
 
     def take_idle(self) -> Connection | None:
         """Return an idle connection, or None, to a caller that cannot wait. It must be given back."""
-        if not self._free_connections.acquire(blocking=False):
+        try:
+            self._free.get_nowait()
+        except queue.Empty:
             return None
         connection = None
         try:
             connection = self._pop_idle()
         finally:
             if connection is None:
-                self._free_connections.release()
+                self._free.put(None)
         if connection is not None:
             connection.limit = self._limit
         return connection
@@ -150,7 +162,7 @@ class Connections:
         try:
             self._give_back(connection)
         finally:
-            self._free_connections.release()
+            self._free.put(None)
 
     def translate_errors(self) -> "translate_errors":
         return translate_errors(self._url)

@@ -7,18 +7,10 @@ from typing import Any
 from mulligan.errors import StoreDamaged
 from mulligan.lifecycle import TABLE, Move
 from mulligan.records.job import Job, NewJob
-from mulligan.store.enqueue import (
-    NO_OPTIONS,
-    EnqueueOperations,
-    are_alike,
-    new_record,
-    new_values,
-    refuse_other_calls,
-    to_alike,
-    to_answers,
-)
+from mulligan.store.alike import Alike, AlikeCache, are_alike
+from mulligan.store.enqueue import NO_OPTIONS, EnqueueOperations, refuse_other_calls, to_answers
 from mulligan.store.intake import intake_names, refuse_paused
-from mulligan.store.rows import Record, column_names, to_job, to_json
+from mulligan.store.rows import Record, column_names, to_json
 from mulligan.store.session import Session, Statement, Steps
 from mulligan.store.sqlite.session import SQL, Clock, SqliteSession, sqlite3
 
@@ -31,6 +23,7 @@ class SqliteEnqueue(EnqueueOperations):
 
     def __init__(self, clock: Callable[[], Clock | None]) -> None:
         self._clock = clock
+        self._alike = AlikeCache(Alike)
 
     def enqueue(self, session: SqliteSession, jobs: Sequence[NewJob]) -> list[Job[Any]]:
         if are_alike(jobs) and (alike := self._enqueue_alike(session, jobs)):
@@ -66,20 +59,20 @@ class SqliteEnqueue(EnqueueOperations):
     def _enqueue_alike(self, session: SqliteSession, jobs: Sequence[NewJob]) -> list[Job[Any]] | None:
         """Store all of them, or none and return None: an id exists already, or the intake is paused."""
         first, now = jobs[0], session.now
-        values = new_values(first, is_limited=self._limits.applies_to(first))
-        waits_for, is_paused = _find_gate(session, {**values, "now": now, "is_submitted": first.is_submitted})
+        alike = self._alike.find(first, is_limited=self._limits.applies_to(first))
+        waits_for, is_paused = _find_gate(session, alike.values, now, is_submitted=first.is_submitted)
         arguments = {job.id: job.arguments for job in jobs}
         if is_paused or len(arguments) < len(jobs):
             return None
-        record, by_id = new_record(values, now, waits_for), to_json(arguments)
+        columns, by_id = alike.columns(now, waits_for), to_json(arguments)
         try:
-            session.db.execute(SQL["enqueue_alike"], record | {"jobs": by_id})
+            session.db.execute(SQL["enqueue_alike"], columns | {"jobs": by_id})
         except sqlite3.IntegrityError:
             return None
-        data = LIMITED if waits_for == "limit" else values["data"]
+        data = LIMITED if waits_for == "limit" else columns["data"]
         about = {"type": TABLE[Move.ENQUEUE, None].event, "kind": first.kind, "owner": first.owner}
         session.db.execute(SQL["enqueue_alike_events"], {**about, "at": now, "data": data, "jobs": by_id})
-        return to_alike(jobs, to_job(record))
+        return alike.records(jobs, now, waits_for)
 
     def store_within(self, session: Session, jobs: Sequence[NewJob]) -> list[Job[Any]]:
         """Store jobs as a part of another operation."""
@@ -131,10 +124,11 @@ class SqliteEnqueue(EnqueueOperations):
         return found[0]
 
 
-def _find_gate(session: SqliteSession, values: Record) -> tuple[str | None, bool]:
+def _find_gate(session: SqliteSession, values: Record, now: int, *, is_submitted: bool) -> tuple[str | None, bool]:
     """Return what a new job waits for, and whether its intake is paused."""
     (may_be_gated,) = session.db.execute(SQL["enqueue_look"]).fetchone()
     if not (may_be_gated or values["delay"] or values["is_limited"]):
         return None, False
-    waits_for, is_paused = session.db.execute(SQL["enqueue_gate"], values).fetchone()
+    about = {**values, "now": now, "is_submitted": is_submitted}
+    waits_for, is_paused = session.db.execute(SQL["enqueue_gate"], about).fetchone()
     return waits_for, bool(is_paused)

@@ -1,6 +1,5 @@
--- As `enqueue.sql`, for jobs without key and batch that differ only in id and arguments, which are most. Ids and
--- arguments are one string each, split at the separator, which is cheaper for both sides than JSON. Raises if an id
--- exists already.
+-- As `enqueue.sql`, for jobs without key and batch that differ only in id and arguments, which are most. The
+-- caller says how `:ids` and `:arguments` are read, as one job or as many. Raises if an id exists already.
 WITH gate AS (
     SELECT now, CASE
         WHEN :delay::bigint <> 0 THEN 'delay'
@@ -29,11 +28,11 @@ WITH gate AS (
         coalesce(:submitted_at::bigint, now), now, CASE WHEN waits_for IS NULL THEN now END,
         now + :delay::bigint, now + :deadline::bigint, now,
         :tags, :cost::integer, :on_failed, :on_cancelled, :own_max_attempts::integer, :own_timeout::bigint
-    FROM gate, unnest(string_to_array(:ids, :separator), string_to_array(:all_arguments, :separator)) AS job (id, arguments)
+    FROM gate, {jobs} AS job (id, arguments)
 ), logged AS (
     INSERT INTO mulligan_events (type, job, kind, owner, attempt, at, data)
-    SELECT :event, job.id, :kind::text, :owner::text, 0, now, CASE waits_for WHEN 'limit' THEN '{"waiting_for":"limit"}' ELSE :data END
-    FROM gate, unnest(string_to_array(:ids, :separator)) AS job (id)
+    SELECT :event, job.id, :kind::text, :owner::text, 0, now, CASE waits_for WHEN 'limit' THEN '{{"waiting_for":"limit"}}' ELSE :data END
+    FROM gate, {ids} AS job (id)
 )
 SELECT now, waits_for
 FROM gate
