@@ -1441,6 +1441,7 @@ class App:
         scopes: Iterable[Scope | str] | None = None,
         expires_in: Duration | None = None,
         within: Collection[Scope] | None = None,
+        expires_before: datetime | None = None,
         is_audited: bool = False,
         actor: str | None = None,
         request_id: str | None = None,
@@ -1455,6 +1456,7 @@ class App:
         `scopes`     what it allows; default: to read, enqueue, retry and cancel jobs; an administrator's: everything
         `expires_in` how long it is valid, such as "90d"; default: until it is revoked
         `within`     the scopes that the new key may have at most; default: no bound
+        `expires_before` the new key expires at this time at the latest; default: no bound
         `is_audited` True: the caller has recorded the change in the audit; default: it is recorded here
 
         Raises KeyNotAllowed for scopes that the key cannot have. A repeated `request_id` raises KeyExists, because the
@@ -1466,6 +1468,7 @@ class App:
             scopes=scopes,
             expires_in=expires_in,
             within=within,
+            expires_before=expires_before,
             is_audited=is_audited,
             actor=actor,
             request_id=request_id,

@@ -11,6 +11,7 @@ from notify_world import HOUR, MINUTE, NotifyWorld, notify_world
 from standardwebhooks import Webhook
 
 from mulligan import App, JobFilter, Subscription
+from mulligan.console.subscriptions import MOST_TESTS
 from mulligan.errors import BadSubscription, SubscriptionNotAllowed
 from mulligan.notify.matching import MAILS_AT_ONCE, MAILS_PER_HOUR
 from mulligan.notify.subscription import Notice
@@ -274,6 +275,24 @@ def test_a_subscription_can_be_tested(world: NotifyWorld) -> None:
     world.tell()
     assert json.loads(world.receiver.received[0].body)["type"] == "subscription.test"
     assert "This is a test." in world.texts()[0]
+
+
+def test_an_owner_has_few_tests_on_their_way_at_once(world: NotifyWorld) -> None:
+    hook, _ = by_webhook(world, owner="acme", for_owner=True)
+    for _ in range(MOST_TESTS):
+        world.app.test_subscription(hook, owner="acme")
+    with pytest.raises(SubscriptionNotAllowed, match="3 deliveries are on their way"):
+        world.app.test_subscription(hook, owner="acme")
+    world.tell()
+    assert len(world.receiver.received) == MOST_TESTS
+    assert world.app.test_subscription(hook, owner="acme").state is DeliveryState.PENDING
+
+
+def test_each_owner_has_a_breaker_of_its_own_for_a_host(world: NotifyWorld) -> None:
+    hooks = [by_webhook(world, owner=owner, for_owner=owner is not None)[0] for owner in ("acme", "other", None)]
+    jobs = [world.app.test_subscription(hook).job for hook in hooks]
+    services = {world.app.job(job).service for job in jobs if job}
+    assert services == {"notify:127.0.0.1/acme", "notify:127.0.0.1/other", "notify:127.0.0.1"}
 
 
 # Who is told

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from functools import partial, wraps
 from hashlib import sha256
 from pathlib import Path
@@ -526,6 +527,20 @@ def test_a_key_creates_keys_of_its_own_owner_with_at_most_its_own_scopes(web: We
         "admin": web.request("POST", "/keys", own, json={"name": "a", "owner": None}),
     }
     assert {name: answer.status_code for name, answer in refused.items()} == dict.fromkeys(refused, 403)
+
+
+def test_a_key_that_expires_makes_no_key_that_outlives_it(web: Web) -> None:
+    own = web.app.create_key(owner="acme", name="a", scopes=[Scope.KEYS_MANAGE, Scope.JOBS_READ], expires_in="1h")
+    made = [
+        web.request("POST", "/keys", own.token, json={"name": "b", **life}).json()["key"]["expires_at"]
+        for life in ({}, {"expires_in": "90d"}, {"expires_in": "1m"})
+    ]
+    assert all(expires is not None for expires in made)
+    ends = [datetime.fromisoformat(expires) for expires in made]
+    latest = own.key.expires_at
+    assert (
+        latest is not None and max(ends) <= latest + timedelta(seconds=1) and ends[2] < latest - timedelta(minutes=50)
+    )
 
 
 def test_an_administrator_says_whose_key_it_is(web: Web) -> None:

@@ -147,7 +147,9 @@ def _enqueue(world: World) -> None:
     job = ok(world.acme.post("jobs", json=body), 201)
     assert (job["owner"], job["arguments"], job["tags"]) == ("acme", {"path": "a.pdf", "pages": 2}, ["eu"])
     assert world.app.job(job["id"]).state is State.WAITING
-    refused(world.acme.post("jobs", json={"kind": "hidden"}), 404, "UNKNOWN_KIND")
+    for kind in ("hidden", "hiden", "nothing"):
+        told = refused(world.acme.post("jobs", json={"kind": kind}), 404, "UNKNOWN_KIND")
+        assert "convert" in told["message"] and "'hidden'" not in told["message"].replace(f"{kind!r}", "", 1)
     high = ok(world.admin.post("jobs", json={**body, "priority": "high", "owner": "b", "queue": "bulk"}), 201)
     assert (high["priority"], high["owner"], high["queue"]) == (-10, "b", "bulk")
 

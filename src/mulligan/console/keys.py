@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hmac import compare_digest
 
 from mulligan.console.arguments import (
@@ -14,6 +14,7 @@ from mulligan.console.arguments import (
     REQUEST_ID,
     SCOPES,
     STRING,
+    TIME,
     check,
 )
 from mulligan.errors import KeyNotAllowed, KeyRefused
@@ -47,6 +48,7 @@ class ApiKeys:
         scopes=SCOPES,
         expires_in=KEY_LIFE,
         within=SCOPES,
+        expires_before=TIME,
         is_audited=FLAG,
         actor=STRING,
         request_id=REQUEST_ID,
@@ -59,6 +61,7 @@ class ApiKeys:
         scopes: Iterable[Scope | str] | None = None,
         expires_in: Duration | None = None,
         within: Collection[Scope] | None = None,
+        expires_before: datetime | None = None,
         is_audited: bool = False,
         actor: str | None = None,
         request_id: str | None = None,
@@ -66,6 +69,9 @@ class ApiKeys:
         """With `within`, no scope beyond these. With `is_audited`, the caller has recorded the change."""
         wanted = _choose(scopes, owner, within)
         life = None if expires_in is None else parse(expires_in)
+        if expires_before is not None:
+            left = expires_before - self.store().now()
+            life = left if life is None else min(life, left)
         return self._store(owner, name, wanted, life, actor, request_id=request_id, is_audited=is_audited)
 
     def set_up(self, token: str, *, name: str) -> CreatedKey:

@@ -33,6 +33,8 @@ T = TypeVar("T")
 RECORD: AnswerFormat[SubscriptionRecord] = format_with(SubscriptionRecord, _secrets=tuple[SigningSecret, ...])
 UNKNOWN_ACTOR = "unknown"
 TEST = "subscription.test"
+# Of one subscription at a time, by an owner.
+MOST_TESTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +214,20 @@ class Subscriptions:
             raise SubscriptionNotAllowed(
                 f"subscription {found.name!r} cannot be tested: a function finds its recipient from an event"
             )
+        if owner is not None:
+            self._refuse_many_tests(found)
         new = self._sample(found)
         audit = self._audit("test subscription", subscription, owner, actor, is_audited=is_audited)
         return self.store().send_test(new, self.to_job(new, new.id), audit=audit, once=once)
+
+    def _refuse_many_tests(self, subscription: SubscriptionRecord) -> None:
+        """An owner's samples to a server that never answers would keep the workers of all owners waiting."""
+        pending = self.store().deliveries(subscription=subscription.id, state=DeliveryState.PENDING, limit=MOST_TESTS)
+        if len(pending) == MOST_TESTS:
+            raise SubscriptionNotAllowed(
+                f"subscription {subscription.name!r} cannot be tested now: {MOST_TESTS} deliveries are on their way, "
+                "wait until they have ended"
+            )
 
     def _sample(self, subscription: SubscriptionRecord) -> NewDelivery:
         new_id, now = self.ids(), to_json(self.store().now())

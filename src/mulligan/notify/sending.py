@@ -38,14 +38,16 @@ TIMEOUT = timedelta(minutes=3)
 NO_SMTP = "no mail server is configured: set MULLIGAN_SMTP_URL"
 
 
-def service_of(channel: Channel, to: str | None) -> str:
-    """The service that a delivery depends on. Each host has a breaker of its own."""
+def service_of(channel: Channel, to: str | None, owner: str | None) -> str:
+    """The service that a delivery depends on. Each host has a breaker of its own, and each owner one for each host:
+    what one owner sends there holds no other's."""
     if channel is Channel.EMAIL:
         return f"{SERVICE_PREFIX}smtp"
     try:
-        return f"{SERVICE_PREFIX}{urlsplit(to or '').hostname or 'nowhere'}"[:200]
+        host = urlsplit(to or "").hostname or "nowhere"
     except ValueError:
-        return f"{SERVICE_PREFIX}nowhere"
+        host = "nowhere"
+    return f"{SERVICE_PREFIX}{host}/{owner}"[:200] if owner else f"{SERVICE_PREFIX}{host}"[:200]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ class DeliveryJobs:
     task: Task[..., Any, Any]
 
     def to_send(self, delivery: NewDelivery | Delivery, job_id: str, queue: str | None = None) -> NewJob:
-        service = service_of(delivery.channel, delivery.to)
+        service = service_of(delivery.channel, delivery.to, delivery.owner)
         binding = self.task.options(queue=queue or self.task.queue).bind(delivery.id, service)
         return self.client.new_job(binding, job_id)
 

@@ -174,7 +174,13 @@ class KeyAccess:
 
 
 def to_caller(key: Key) -> Caller:
-    return Caller(key=key.id, owner=key.owner, actor=f"{key.name} (key {key.id})", scopes=frozenset(key.scopes))
+    return Caller(
+        key=key.id,
+        owner=key.owner,
+        actor=f"{key.name} (key {key.id})",
+        scopes=frozenset(key.scopes),
+        expires_at=key.expires_at,
+    )
 
 
 def _refusal(caller: Caller, route: Terms) -> Problem | None:

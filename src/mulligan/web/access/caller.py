@@ -1,6 +1,7 @@
 """The caller of a request: a key, its owner, and what it allows."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from mulligan.records.key import Scope
 
@@ -13,6 +14,7 @@ class Caller:
     owner: str | None
     actor: str
     scopes: frozenset[Scope]
+    expires_at: datetime | None = None
     may_scrape: bool = False
     """It may read metrics, though it is no administrator."""
 

@@ -129,8 +129,10 @@ class Console:
     def __init__(self, app: App, caller: Caller) -> None:
         self._app = app
         self._verbs = OWNED | ADMIN if caller.is_admin else OWNED | (SCRAPED if caller.may_scrape else frozenset())
-        # A new key has no scope that its creator lacks. Changes over HTTP are in the audit already.
+        # A new key has no scope that its creator lacks, and ends with it. Changes over HTTP are in the audit already.
         self._bound: dict[str, Any] = {"actor": caller.actor, "within": caller.scopes, "is_audited": True}
+        if caller.expires_at is not None:
+            self._bound["expires_before"] = caller.expires_at
         if not caller.is_admin:
             self._bound |= {"owner": caller.owner, "for_owner": True}
 
@@ -161,10 +163,11 @@ class Console:
 
     def public_task(self, kind: str) -> Task[..., Any, Any]:
         """A public task. Raises UnknownKind for one that is not public."""
-        task = self._app.tasks.get(kind)
-        if task is None or not task.public:
+        tasks = self._app.tasks
+        # `tasks[kind]` would name every task in its error.
+        if kind not in tasks or not tasks[kind].public:
             raise UnknownKind(kind, public_tasks(self._app))
-        return task
+        return tasks[kind]
 
 
 def public_tasks(app: App) -> dict[str, Task[..., Any, Any]]:
