@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Column, String, Table, Text, select
 from sqlalchemy.exc import IntegrityError
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from apps.pages.clock import Now, system_time
@@ -21,6 +21,7 @@ from apps.pages.database import Database, Moment
 from apps.pages.flash import flash
 from apps.pages.forms import read_form
 from apps.pages.problems import Elsewhere, Problem
+from apps.pages.redirect import redirect
 from apps.pages.render import page
 from apps.pages.session import start_anew
 
@@ -30,7 +31,6 @@ SHORTEST_PASSWORD, LONGEST = 10, 200
 TRIES, PERIOD = 10, timedelta(minutes=1)
 MOST_REMEMBERED = 10_000
 _ACCOUNT, _SINCE = "account", "signed-in"
-SEE_OTHER = 303
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +97,14 @@ class Accounts:
     async def sign_out(self, request: Request) -> Response:
         await read_form(request)
         start_anew(request)
-        return RedirectResponse(_root(request) + "/sign-in", SEE_OTHER)
+        return redirect(request, "/sign-in")
 
     def _enter(self, request: Request, account: Account, form: dict[str, str]) -> Response:
         start_anew(request)
         request.session.update({_ACCOUNT: account.id, _SINCE: self._now().isoformat()})
         flash(request, f"Signed in as {account.name}.")
         target = form.get("next", "/")
-        return RedirectResponse(_root(request) + (target if is_local(target) else "/"), SEE_OTHER)
+        return redirect(request, target if is_local(target) else "/")
 
     # Accounts
 

@@ -5,13 +5,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from apps.pages.accounts import LONGEST_SESSION, SEE_OTHER, Tries, is_local
+from apps.pages.accounts import LONGEST_SESSION, Tries, is_local
 from apps.pages.clock import Now
 from apps.pages.forms import read_form
 from apps.pages.problems import Elsewhere, Problem
+from apps.pages.redirect import redirect
 from apps.pages.render import page
 from apps.pages.session import start_anew
 from mulligan import App, MulliganError
@@ -55,14 +56,12 @@ class Admins:
         request.session.update({_KEY: key.id, _SINCE: self._now().isoformat()})
         self._read_at = None
         target = form.get("next", "/admin")
-        return RedirectResponse(
-            request.scope.get("root_path", "") + (target if is_local(target) else "/admin"), SEE_OTHER
-        )
+        return redirect(request, target if is_local(target) else "/admin")
 
     async def sign_out(self, request: Request) -> Response:
         await read_form(request)
         start_anew(request)
-        return RedirectResponse(request.scope.get("root_path", "") + "/", SEE_OTHER)
+        return redirect(request, "/")
 
     def key_of(self, request: Request) -> str | None:
         """The id of the key of the administrator who is signed in."""

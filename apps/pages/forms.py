@@ -99,10 +99,14 @@ async def _parse(request: Request, reader: "_Reader") -> None:
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != b"multipart/form-data" or not options.get(b"boundary"):
         raise Problem(400, "VALIDATION_ERROR", "a form with a file is expected")
-    parser = MultipartParser(options[b"boundary"], reader.callbacks())  # type: ignore[arg-type]
     try:
+        parser, size = MultipartParser(options[b"boundary"], reader.callbacks()), 0  # type: ignore[arg-type]
         async for piece in request.stream():
             parser.write(piece)
+            size += len(piece)
+            # Fields without end, each of them small.
+            if size > reader.limit + LARGEST_FORM:
+                raise Problem(413, "TOO_LARGE", f"the fields of a form have at most {LARGEST_FORM:,} bytes")
         parser.finalize()
     except ValueError:
         raise Problem(400, "VALIDATION_ERROR", "the form is damaged") from None

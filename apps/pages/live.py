@@ -9,7 +9,7 @@ from typing import Any, Self
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from mulligan import App, Event
+from mulligan import App, Event, MulliganError, StoreUnavailable
 
 LOOK_EVERY = 0.25
 HEARTBEAT = 15.0
@@ -59,7 +59,7 @@ class Feed:
         while True:
             try:
                 found = await asyncio.to_thread(self.app.last_position)
-            except Exception:
+            except MulliganError:
                 # The database is away: the streams stay, and go on when it is back.
                 found = self._position
             if found != self._position:
@@ -99,9 +99,12 @@ async def _messages(
         while True:
             try:
                 page = await asyncio.to_thread(read, after=position)
-            except Exception:
+            except StoreUnavailable:
                 await asyncio.sleep(1)
                 continue
+            except MulliganError:
+                # A job of another owner, or a position that this log has not reached: there will never be an answer.
+                return
             found = [message for event in page.events if (message := to_message(event)) is not None]
             for name, data in found[:1] if pause else found:
                 yield f"event: {name}\ndata: {json.dumps(data)}\n\n"

@@ -23,6 +23,7 @@ from apps.pages.csrf import SAFE, ForeignForm, check_origin
 from apps.pages.database import Database
 from apps.pages.live import MOST_STREAMS, Feed, ticks
 from apps.pages.problems import Elsewhere, Problem, respond
+from apps.pages.redirect import SEE_OTHER
 from apps.pages.render import STATIC, environment
 from apps.pages.session import IDLE, SessionKey
 from mulligan import App
@@ -35,7 +36,6 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
 }
-SEE_OTHER = 303
 OwnerOf = Callable[[Request], str | None]
 
 

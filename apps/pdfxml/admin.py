@@ -4,13 +4,14 @@ from collections.abc import Mapping
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from apps.pages.admin import require_admin
 from apps.pages.flash import flash
 from apps.pages.forms import read_form
 from apps.pages.problems import Problem
+from apps.pages.redirect import redirect
 from apps.pages.render import page
 from apps.pdfxml.app import Converter
 from apps.pdfxml.codes import message_of, public_code
@@ -18,7 +19,6 @@ from apps.pdfxml.settings import GATEWAY
 from apps.pdfxml.statuses import STATUSES
 from mulligan import JobFilter, MulliganError, State
 
-SEE_OTHER = 303
 CONVERT = "convert"
 FORCES = {
     "open": "The breaker is held open.",
@@ -68,7 +68,7 @@ class AdminPages:
         change = getattr(self.app.service(GATEWAY), how)
         await run_in_threadpool(change, actor=actor, reason=form.get("reason", "")[:LONGEST_REASON] or None)
         flash(request, FORCES[how])
-        return RedirectResponse("/admin", SEE_OTHER)
+        return redirect(request, "/admin")
 
     async def pause(self, request: Request) -> Response:
         actor, form = require_admin(request), await read_form(request)
@@ -76,14 +76,14 @@ class AdminPages:
         if request.path_params["how"] == "resume":
             await run_in_threadpool(self.app.resume, intake=CONVERT, actor=actor, reason=reason)
             flash(request, "Uploads are accepted again.")
-            return RedirectResponse("/admin", SEE_OTHER)
+            return redirect(request, "/admin")
         try:
             duration = form.get("duration", "").strip() or None
             await run_in_threadpool(self.app.pause, duration, intake=CONVERT, actor=actor, reason=reason)
             flash(request, "Uploads are paused. What was accepted goes on.")
         except MulliganError as error:
             flash(request, str(error), tone="failed")
-        return RedirectResponse("/admin", SEE_OTHER)
+        return redirect(request, "/admin")
 
 
 def _add_up(counts: Mapping[str, int]) -> dict[str, int]:

@@ -75,7 +75,12 @@ def create(settings: Settings, *, storage: Storage | None = None) -> Converter:
             source = storage.open_source(document)
         except FileNotFoundError:
             raise FinalError(code="EXPIRED") from None
-        call = GatewayCall(attempt().resources, settings.gateway_url, timeout=settings.gateway_timeout)
+        call = GatewayCall(
+            attempt().resources,
+            settings.gateway_url,
+            timeout=settings.gateway_timeout,
+            largest=settings.largest_result,
+        )
         with source:
             return storage.write_result(document, call.convert(source, mapping))
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
 
 import httpx2
 from lxml import etree
@@ -26,8 +26,8 @@ REFUSALS = frozenset(range(400, 500)) - {408, 429}
 class GatewayCall:
     """Streams both ways, so that memory does not depend on the size of the file."""
 
-    def __init__(self, client: httpx2.Client, url: str, *, timeout: timedelta) -> None:
-        self._client, self._url, self._seconds = client, url, timeout.total_seconds()
+    def __init__(self, client: httpx2.Client, url: str, *, timeout: timedelta, largest: int) -> None:
+        self._client, self._url, self._seconds, self._largest = client, url, timeout.total_seconds(), largest
 
     def convert(self, source: BinaryIO, mapping: str) -> Iterator[bytes]:
         """The XML, chunk by chunk. It is checked to be well-formed: half an answer raises an error before its end."""
@@ -66,10 +66,14 @@ class GatewayCall:
             raise RetryableError(code="GW_5XX")
 
     def _chunks(self, response: httpx2.Response, began: float) -> Iterator[bytes]:
-        """Bounded as a whole: a timeout of the client is one of each single read."""
+        """Bounded as a whole, in time and size: a timeout of the client is one of each single read."""
+        size = 0
         for chunk in response.iter_bytes(CHUNK):
+            size += len(chunk)
             if time.monotonic() - began > self._seconds:
                 raise TimeoutError("the gateway answers too slowly")
+            if size > self._largest:
+                raise RetryableError(f"the answer has more than {self._largest:,} bytes", code="GW_5XX")
             yield chunk
 
 
@@ -88,14 +92,21 @@ def _line_of(response: httpx2.Response) -> str:
     return f"{line} {said}" if isinstance(said, str) and SAFE.fullmatch(said) else line
 
 
+class _Forgetting:
+    """What the parser tells its findings: nothing is kept, or the whole file would be in memory."""
+
+    def start(self, _tag: str, _attributes: object) -> None: ...
+
+    def close(self) -> None: ...
+
+
 def _checked(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """The same chunks. Raises RetryableError if they are not XML: a gateway that is ill may answer anything."""
-    parser = etree.XMLPullParser(events=("end",), resolve_entities=False, no_network=True, huge_tree=True)
+    target = cast("Any", _Forgetting())
+    parser = etree.XMLParser(target=target, resolve_entities=False, no_network=True, huge_tree=True)
     try:
         for chunk in chunks:
             parser.feed(chunk)
-            for _ in parser.read_events():
-                pass
             yield chunk
         parser.close()
     except etree.XMLSyntaxError as problem:

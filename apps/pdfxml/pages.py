@@ -4,19 +4,19 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from apps.pages.flash import flash
 from apps.pages.forms import read_form
 from apps.pages.problems import Problem
+from apps.pages.redirect import redirect
 from apps.pages.render import page
 from apps.pages.session import session_id
 from apps.pdfxml.api import Api, is_id
 from apps.pdfxml.conversions import list_conversions, list_events
 
 PAGE = 50
-SEE_OTHER = 303
 BUSY = {
     "hold": "Converter busy — jobs will resume automatically.",
     "fail_fast": "Converter busy — new conversions fail until it is back.",
@@ -76,7 +76,7 @@ class Pages:
             accepted = await self.api.receive(request, needs_token=True)
         except Problem as problem:
             flash(request, problem.message, tone="failed")
-            return RedirectResponse("/", SEE_OTHER)
+            return redirect(request, "/")
         conversion = await run_in_threadpool(self.api.conversion_of, accepted)
         if accepted.job.was_rejected:
             flash(request, f"{conversion.document.name}: {conversion.error_message}", tone="failed")
@@ -84,7 +84,7 @@ class Pages:
             flash(request, f"{conversion.document.name} was uploaded before: this is its conversion.")
         else:
             flash(request, f"{conversion.document.name} is queued.")
-        return RedirectResponse("/", SEE_OTHER)
+        return redirect(request, "/")
 
     async def retry(self, request: Request) -> Response:
         form = await read_form(request)
@@ -96,4 +96,4 @@ class Pages:
                 raise
             flash(request, problem.message, tone="failed")
         job = request.path_params["job"]
-        return RedirectResponse(f"/conversions/{job}" if form.get("back") == "conversion" else "/", SEE_OTHER)
+        return redirect(request, f"/conversions/{job}" if form.get("back") == "conversion" else "/")

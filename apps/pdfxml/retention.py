@@ -26,7 +26,7 @@ class Retention:
     def run(self, now: datetime) -> int:
         """Remove what is due, and return how many conversions expired. It can be repeated at any point."""
         expired = self._expire_old(now)
-        self._remove_leftovers(now)
+        self._remove_leftovers()
         with self.database.transaction() as connection:
             self.documents.forget_removed(connection, now - self.memory)
         return expired
@@ -56,9 +56,10 @@ class Retention:
                 # The next upload of the same file is a new conversion.
                 self.app.release_key(job.id, reason="retention", connection=connection)
 
-    def _remove_leftovers(self, now: datetime) -> None:
+    def _remove_leftovers(self) -> None:
         """Remove files of uploads that never became a document, and of documents that were removed."""
-        old = self.storage.older_than(now - SPARE)
+        # By the clock of the files: by that of the store, an upload that is just coming in could look old.
+        old = self.storage.older_than(SPARE)
         while found := list(islice(old, PAGE)):
             with self.database.read() as connection:
                 known = self.documents.known(connection, found)

@@ -30,6 +30,7 @@ class Settings:
     uploads: Path = Path("uploads")
     results: Path = Path("results")
     largest_upload: int = 50 * MEGABYTE
+    largest_result: int = 500 * MEGABYTE
     live_jobs: int = 20
     retention: timedelta = timedelta(days=7)
     max_attempts: int = 3
@@ -125,6 +126,7 @@ READERS: Mapping[str, Reader] = {
     "UPLOADS_DIR": ("uploads", Path, "a folder"),
     "RESULTS_DIR": ("results", Path, "a folder"),
     "UPLOAD_MAX_BYTES": ("largest_upload", *_whole(1, 2**31)),
+    "RESULT_MAX_BYTES": ("largest_result", *_whole(1, 2**40)),
     "SESSION_LIVE_JOBS": ("live_jobs", *_whole(1, 1_000_000)),
     "RETENTION_DAYS": ("retention", *_days()),
     "RETRY_MAX_ATTEMPTS": ("max_attempts", *_whole(1, 1_000)),

@@ -9,10 +9,12 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, Protocol
 from uuid import uuid4
+
+from apps.pages.clock import Now, system_time
 
 NAME = re.compile(r"[0-9a-f]{32}")
 PART = ".part"
@@ -42,15 +44,15 @@ class Storage(Protocol):
     def remove(self, document: str) -> None:
         """Remove source and result, whichever are there."""
 
-    def older_than(self, moment: datetime) -> Iterator[str]:
-        """The documents that have a file which was last written before `moment`."""
+    def older_than(self, age: timedelta) -> Iterator[str]:
+        """The documents that have a file which was last written that long ago, by the clock that the files have."""
 
 
 class LocalStorage:
     """Two folders of the local disk."""
 
-    def __init__(self, uploads: Path, results: Path) -> None:
-        self.uploads, self.results = uploads, results
+    def __init__(self, uploads: Path, results: Path, *, now: Now = system_time) -> None:
+        self.uploads, self.results, self._now = uploads, results, now
         for folder in (uploads, results):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -92,7 +94,8 @@ class LocalStorage:
         self._source(document).unlink(missing_ok=True)
         self._result(document).unlink(missing_ok=True)
 
-    def older_than(self, moment: datetime) -> Iterator[str]:
+    def older_than(self, age: timedelta) -> Iterator[str]:
+        moment = self._now() - age
         for folder in (self.uploads, self.results):
             for path in list(folder.iterdir()):
                 if _is_old(path, moment):

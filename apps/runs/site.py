@@ -5,13 +5,14 @@ from pathlib import Path
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from apps.pages.admin import is_admin, require_admin
 from apps.pages.flash import flash
 from apps.pages.forms import read_form
 from apps.pages.problems import Problem
+from apps.pages.redirect import redirect
 from apps.pages.render import page
 from apps.pages.site import Site
 from apps.runs.app import Verifier
@@ -20,7 +21,6 @@ from apps.runs.words import ShownRun, Word
 from mulligan import BadFilter, IllegalMove, MulliganError, NotAllowed
 
 SPANS = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1))
-SEE_OTHER = 303
 # Which of the dashboard's signs and colours stands for a word.
 SIGNS = {
     Word.DISCOVERED: "queued",
@@ -102,7 +102,7 @@ class RunPages:
         actor = await run_in_threadpool(require_admin, request)
         shown = await run_in_threadpool(self._require, request)
         await run_in_threadpool(self._retry, request, shown, actor)
-        return RedirectResponse(f"{request.scope.get('root_path', '')}/runs/{shown.run.id}", SEE_OTHER)
+        return redirect(request, f"/runs/{shown.run.id}")
 
     def _retry(self, request: Request, shown: ShownRun, actor: str) -> None:
         try:

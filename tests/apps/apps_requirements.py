@@ -1,7 +1,7 @@
 """The table of apps/README.md: each requirement of the four applications, the tests named after it, and their results.
 
 `make apps-table` runs the tests and writes it anew; with ARGS=FILE it takes the results of a run from the XML file that
-`pytest --junitxml=FILE` wrote.
+`pytest --junitxml=FILE` wrote. Results of requirements that were not tested in that run stay as they are.
 """
 
 import re
@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 HERE = Path(__file__).parent
 README = HERE.parents[1] / "apps" / "README.md"
 BEGIN, END = "<!-- requirements: begin -->", "<!-- requirements: end -->"
+ROW = re.compile(r"^\| ([PRWS]\d+) \|.*\| ([^|]*) \|$", re.MULTILINE)
 TEST = re.compile(r"^ *(?:async )?def (test_([prws]\d+)_\w+)", re.MULTILINE)
 
 REQUIREMENTS = {
@@ -79,20 +80,21 @@ def read_results(file: str) -> dict[str, Counter[str]]:
     return found
 
 
-def table(outcomes: Mapping[str, Counter[str]]) -> Iterator[str]:
+def table(outcomes: Mapping[str, Counter[str]], before: Mapping[str, str]) -> Iterator[str]:
     yield "| | requirement | tests | result |"
     yield "| --- | --- | --- | --- |"
     for number, names in named_tests().items():
         total: Counter[str] = sum((outcomes.get(name, Counter()) for name in names), Counter())
         result = ", ".join(f"{count} {outcome}" for outcome, count in sorted(total.items(), key=lambda each: each[0]))
         tests = "<br>".join(f"`{name}`" for name in names)
-        yield f"| {number} | {REQUIREMENTS[number]} | {tests} | {result or 'not run'} |"
+        yield f"| {number} | {REQUIREMENTS[number]} | {tests} | {result or before.get(number, 'not run')} |"
 
 
 def write(outcomes: Mapping[str, Counter[str]]) -> None:
-    before, _, rest = README.read_text("utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    README.write_text(f"{before}{BEGIN}\n{chr(10).join(table(outcomes))}\n{END}{after}", "utf-8")
+    above, _, rest = README.read_text("utf-8").partition(BEGIN)
+    rows, _, below = rest.partition(END)
+    text = "\n".join(table(outcomes, dict(ROW.findall(rows))))
+    README.write_text(f"{above}{BEGIN}\n{text}\n{END}{below}", "utf-8")
 
 
 if __name__ == "__main__":

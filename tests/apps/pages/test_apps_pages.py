@@ -174,6 +174,14 @@ def test_a_file_is_stored_as_it_comes_and_never_beyond_its_limit(tried: Tried, t
         cut = client.post(
             "/api/upload", content=b"--b\r\nx", headers={"Content-Type": "multipart/form-data; boundary=b"}
         )
+        long = client.post(
+            "/api/upload", content=b"x", headers={"Content-Type": f"multipart/form-data; boundary={'b' * 300}"}
+        )
+        field = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n' + b"x" * 50_000 + b"\r\n"
+        endless = client.post(
+            "/api/upload", content=field * 30, headers={"Content-Type": "multipart/form-data; boundary=b"}
+        )
+    assert (long.status_code, endless.status_code, endless.json()["code"]) == (400, 413, "TOO_LARGE")
     assert good.json()["size"] == LIMIT and good.json()["fields"] == {"mapping": "invoice"}
     assert "/" not in good.json()["name"] and good.json()["name"].isprintable()
     assert (large.status_code, large.json()["code"]) == (413, "TOO_LARGE")

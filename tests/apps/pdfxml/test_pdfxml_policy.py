@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 from apps.pdfxml.app import Converter, create
 from apps.pdfxml.documents import Document
+from apps.pdfxml.gateway_call import _checked
 from apps.pdfxml.rules import RULES
 from apps.pdfxml.settings import Settings
 from pdfxml_files import INVOICE
@@ -57,6 +58,7 @@ def simulate(tmp_path: Path, gateway: Gateway) -> Callable[..., Any]:
             "gateway_timeout": timedelta(seconds=20),
         }
         converter = create(Settings(**given | settings))
+        converter.database.create()
         with sandbox(converter.app) as box:
             yield Simulation(converter, box, tmp_path)
 
@@ -152,6 +154,29 @@ def test_p2_failures_of_the_gateway_are_retried(simulate: Any, gateway: Gateway)
             assert simulation.job(job).state == "succeeded", fault
 
 
+def test_p2_an_answer_larger_than_any_result_is_a_failure_of_the_gateway(simulate: Any) -> None:
+    with simulate(largest_result=100) as simulation:
+        jobs = [simulation.submit() for _ in range(10)]
+        simulation.box.run()
+        assert {simulation.job(job).last_code for job in jobs} == {"GW_5XX"}
+        assert list(simulation.converter.settings.results.iterdir()) == []
+        assert simulation.converter.app.service("gateway").status.state == "open"
+
+
+def test_p2_a_result_is_checked_without_keeping_it_in_memory() -> None:
+    """Sixteen million bytes that would be 200,000 elements."""
+    row = b"<line x='1.00' y='2.00' width='3.00' height='4.00'>some words of this line</line>" * 1_000
+    chunks = [b"<layout>", *[row] * 200, b"</layout>"]
+    before = _resident()
+    assert sum(map(len, _checked(iter(chunks)))) == sum(map(len, chunks))
+    grown = _resident() - before
+    assert grown < 16 * 2**20, f"{grown:,} bytes more"
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def test_p2_a_gateway_that_is_not_there_is_retried(simulate: Any) -> None:
     with simulate(gateway_url="http://127.0.0.1:1") as simulation:
         job = simulation.submit()
@@ -203,13 +228,13 @@ def test_p2_a_full_disk_is_final(simulate: Any, full_disk: Path) -> None:
 
 
 def _check_unwritable(simulation: Simulation, *, attempts: int) -> None:
-    job = simulation.submit()
+    jobs = [simulation.submit() for _ in range(10)]
     simulation.box.advance("1h")
-    found = simulation.job(job)
-    assert (found.state, found.error_code, found.attempt) == ("failed", "IO_ERROR", attempts)
-    assert found.error_message == "Temporary storage issue."
+    for found in map(simulation.job, jobs):
+        assert (found.state, found.error_code, found.attempt) == ("failed", "IO_ERROR", attempts)
+        assert found.error_message == "Temporary storage issue."
     # The gateway did its work: its breaker counts no failure.
-    assert simulation.converter.app.service("gateway").status.failures == 0
+    assert simulation.converter.app.service("gateway").status.state == "closed"
 
 
 def test_p4_retention_runs_every_ten_minutes_by_the_time_of_the_store(simulate: Any) -> None:
@@ -225,7 +250,6 @@ def test_p4_retention_runs_every_ten_minutes_by_the_time_of_the_store(simulate: 
             sha256="",
             uploaded_at=simulation.box.now,
         )
-        simulation.converter.database.create()
         with simulation.converter.database.transaction() as connection:
             simulation.converter.documents.add(connection, document)
         storage = simulation.converter.storage

@@ -28,6 +28,7 @@ def test_every_variable_is_read() -> None:
             "RETENTION_DAYS": "3",
             "SESSION_LIVE_JOBS": "4",
             "UPLOAD_MAX_BYTES": "1000",
+            "RESULT_MAX_BYTES": "2000",
         }
     )
     assert found == Settings(
@@ -48,6 +49,7 @@ def test_every_variable_is_read() -> None:
         retention=timedelta(days=3),
         live_jobs=4,
         largest_upload=1000,
+        largest_result=2000,
     )
 
 
