@@ -1,7 +1,7 @@
 """The table of apps/README.md: each requirement of the four applications, the tests named after it, and their results.
 
 `make apps-table` runs the tests and writes it anew; with ARGS=FILE it takes the results of a run from the XML file that
-`pytest --junitxml=FILE` wrote.
+`pytest --junitxml=FILE` wrote. The rows of applications that this run left out stay as they are.
 """
 
 import re
@@ -79,11 +79,15 @@ def read_results(file: str) -> dict[str, Counter[str]]:
     return found
 
 
-def table(outcomes: Mapping[str, Counter[str]]) -> Iterator[str]:
+def table(outcomes: Mapping[str, Counter[str]], before: str = "") -> Iterator[str]:
+    rows = {row.split("|")[1].strip(): row for row in before.splitlines() if row.startswith("|")}
     yield "| | requirement | tests | result |"
     yield "| --- | --- | --- | --- |"
     for number, names in named_tests().items():
         total: Counter[str] = sum((outcomes.get(name, Counter()) for name in names), Counter())
+        if not total and number in rows:
+            yield rows[number]
+            continue
         result = ", ".join(f"{count} {outcome}" for outcome, count in sorted(total.items(), key=lambda each: each[0]))
         tests = "<br>".join(f"`{name}`" for name in names)
         yield f"| {number} | {REQUIREMENTS[number]} | {tests} | {result or 'not run'} |"
@@ -91,8 +95,8 @@ def table(outcomes: Mapping[str, Counter[str]]) -> Iterator[str]:
 
 def write(outcomes: Mapping[str, Counter[str]]) -> None:
     before, _, rest = README.read_text("utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    README.write_text(f"{before}{BEGIN}\n{chr(10).join(table(outcomes))}\n{END}{after}", "utf-8")
+    old, _, after = rest.partition(END)
+    README.write_text(f"{before}{BEGIN}\n{chr(10).join(table(outcomes, old))}\n{END}{after}", "utf-8")
 
 
 if __name__ == "__main__":
