@@ -41,7 +41,10 @@ RULES = (
 CATALOGUE = (
     ErrorCode("INSUFFICIENT_CREDITS", "There are not enough credits for this.", "final", 402),
     ErrorCode("ILLEGAL_STATE", "This cannot be done in the state it is in.", "final", 409),
-    ErrorCode("TARGET_REFUSED", "This page leads to an address that may not be opened.", "final", 422),
+    # Nothing is asked of the site: to hold its captures back would spare no one.
+    ErrorCode(
+        "TARGET_REFUSED", "This page leads to an address that may not be opened.", "final", 422, blames_service=False
+    ),
 )
 # One breaker for each host: a dead site delays no other.
 SITES = Service("site:*", window=20, min_calls=10, cooldown="30s")

@@ -14,8 +14,8 @@ from apps.screenshots.browser import Browser, Viewport
 from apps.screenshots.proxy import Proxy
 from mulligan import Egress, FinalError, TargetRefused
 
-# Chromium draws no higher pictures.
-HIGHEST = 16_384
+# Chromium draws no higher pictures. A wider one than a window may be would take gigabytes.
+HIGHEST, WIDEST = 16_384, 4_000
 NOTHING = (204, 205)
 REDIRECTS = (301, 302, 303, 307, 308)
 REPORTED_WITHIN = timedelta(seconds=2)
@@ -137,7 +137,7 @@ async def _draw_all(page: Page, viewport: Viewport) -> bytes:
     clip = {
         "x": 0,
         "y": 0,
-        "width": min(max(size["width"], viewport.width), HIGHEST),
+        "width": min(max(size["width"], viewport.width), WIDEST),
         "height": min(max(size["height"], viewport.height), HIGHEST),
         "scale": 1,
     }

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from apps.screenshots.access import Caller, Refusal
 from apps.screenshots.app import COSTS, TAG, Screenshots
-from apps.screenshots.capture import without_fragment
+from apps.screenshots.capture import WIDEST, without_fragment
 from apps.screenshots.words import was_retried
 from mulligan import (
     Conflict,
@@ -29,7 +29,7 @@ from mulligan import (
 
 NOT_RETRYABLE = "Job must be in FAILED status or stuck (>30 min processing)"
 BUSY = "Job is currently being processed by another worker"
-NARROWEST, WIDEST = 100, 4_000
+NARROWEST = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

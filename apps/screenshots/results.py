@@ -5,7 +5,6 @@ import re
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 _NAME = re.compile(r"(?P<job>[0-9a-f-]{36})-\d+\.(png|pdf)")
 # No attempt takes as long.
@@ -20,15 +19,16 @@ class Results:
         """The name of the file. A lost worker that writes late has another attempt, so another name."""
         name = f"{job}-{attempt}.{ending}"
         self._folder.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=self._folder, prefix="unfinished-", delete=False) as file:
-            try:
+        part = self._folder / f"unfinished-{name}"
+        try:
+            with part.open("wb") as file:
                 file.write(contents)
                 file.flush()
                 os.fsync(file.fileno())
-                Path(file.name).replace(self._folder / name)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+            part.replace(self._folder / name)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
         return name
 
     def find(self, name: str) -> Path | None:

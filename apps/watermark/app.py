@@ -15,6 +15,7 @@ from apps.watermark.mails import MARK, Mails
 from apps.watermark.marking import Marking
 from apps.watermark.publishing import Publishing
 from apps.watermark.tables import Tables
+from apps.watermark.upkeep import Upkeep
 from apps.watermark.webhooks import Webhooks
 from mulligan import App, ErrorCode, Failure, RetryPolicy, Rule, Snooze, Steps
 
@@ -99,6 +100,8 @@ class Watermark:
         task = self.app.task
         marked = task(MARK, retry=MARKING, timeout="20m", isolate=False)(self.marking.mark)
         detected = task("detect", retry=DETECTING, timeout="20m", isolate=False)(self.marking.detect)
+        upkeep = Upkeep(self.app, self.files, self.detections)
+        self.app.cron("17 * * * *")(task("remove_leftovers")(upkeep.remove_leftovers))
         return marked, detected, task("forget", retry=FORGETTING)(self._forget)
 
     def _forget(self, account: str) -> int:

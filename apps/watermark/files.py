@@ -21,6 +21,14 @@ class Files:
     def suspect(self, account: str, detection: str) -> Path:
         return self.of_account(account) / "detections" / detection
 
+    def suspects(self) -> list[Path]:
+        """All of them. Each is named by its detection."""
+        return list(self.folder.glob("*/detections/*"))
+
+    def unfinished(self) -> list[Path]:
+        """Uploads and marked videos that may still be written."""
+        return [*self.folder.glob("upload-*"), *self.folder.glob("*/*/*.part")]
+
     def keep(self, upload: Path, target: Path) -> None:
         """Move an upload to its place."""
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -48,6 +48,9 @@ class Handler(BaseHTTPRequestHandler):
     def on_tall(self) -> None:
         self.answer(TALL)
 
+    def on_vast(self) -> None:
+        self.answer(b"<!doctype html><body style='margin:0'><div style='width:90000px;height:90000px;background:#369'>")
+
     def on_cookie(self) -> None:
         """Says whether this visitor was here before."""
         before = "visited" in self.headers.get("cookie", "")

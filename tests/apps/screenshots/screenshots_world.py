@@ -1,6 +1,7 @@
 """The screenshot API on a store, with its delays divided by a hundred, and programs that use it."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -112,8 +113,11 @@ def check_ledger(screenshots: Screenshots) -> None:
     jobs: dict[str, Job[Any]] = {each.job.id: each.job for each in screenshots.app.export(JobFilter(tag=TAG))}
     assert {row.owner: row.balance for row in rows} == recounted
     assert set(reserved) == set(jobs)
+    net_of: Counter[str] = Counter()
+    for entry in entries:
+        net_of[entry.job] += entry.amount
     for job_id, job in jobs.items():
-        net = sum(entry.amount for entry in entries if entry.job == job_id)
+        net = net_of[job_id]
         owed = 0 if job.state in (State.FAILED, State.CANCELLED) else -COSTS[job.kind]
         assert (net, reserved[job_id].is_held) == (owed, owed != 0), job
 

@@ -116,15 +116,18 @@ def test_s2_without_a_browser_captures_wait_for_one(tmp_path: Path, sites: Sites
         assert (job.state, job.last_code) == (State.WAITING, "FILE_MISSING")
 
 
-def test_a_full_disk_is_retried(watched: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """/dev/full takes every write and stores none."""
-    monkeypatch.setattr("apps.screenshots.results.NamedTemporaryFile", lambda **_: open("/dev/full", "wb"))  # noqa: PTH123, SIM115
-    monkeypatch.setattr("apps.screenshots.results.Path.unlink", lambda *_, **__: None)
+def test_a_full_disk_is_retried(watched: World) -> None:
+    """/dev/full takes every write and stores none: the file of the first attempt is there."""
+    watched.app.pause(kind="screenshot")
     job_id = watched.submit(watched.sites.url("/page", "full.test"))
-    eventually(lambda: watched.app.job(job_id).failures)
+    folder = watched.all.options.results
+    folder.mkdir(exist_ok=True)
+    (folder / f"unfinished-{job_id}-1.png").symlink_to("/dev/full")
+    watched.app.resume(kind="screenshot")
+    shown = watched.wait(job_id)
+    assert (shown["status"], shown["retryCount"]) == ("COMPLETED", 1)
     assert watched.app.job(job_id).last_code == "DISK_FULL"
-    monkeypatch.undo()
-    assert watched.wait(job_id)["status"] == "COMPLETED"
+    assert not list(folder.glob("unfinished-*"))
 
 
 def test_the_file_of_a_job_that_is_gone_is_removed(watched: World) -> None:

@@ -6,6 +6,7 @@ import struct
 
 import pypdf
 import pytest
+from app_stores import IS_SOAK
 from screenshots_world import World
 
 from live import eventually
@@ -31,6 +32,14 @@ def test_s1_a_full_page_is_as_high_as_its_content(warm: World) -> None:
     job_id = warm.submit(warm.sites.url("/tall"), viewport={"width": 400, "height": 300}, fullPage=True)
     assert warm.wait(job_id)["status"] == "COMPLETED"
     assert size_of(warm.acme.get(f"/screenshots/{job_id}/result").content) == (400, 3000)
+
+
+@pytest.mark.skipif(not IS_SOAK, reason="65 million pixels take seconds: make soak PARTS=apps")
+def test_s1_a_page_without_end_is_cut_where_a_browser_can_still_draw_it(warm: World) -> None:
+    job_id = warm.submit(warm.sites.url("/vast", "vast.test"), viewport={"width": 400, "height": 300}, fullPage=True)
+    shown = warm.wait(job_id)
+    assert (shown["status"], shown["retryCount"]) == ("COMPLETED", 0)
+    assert size_of(warm.acme.get(f"/screenshots/{job_id}/result").content) == (4_000, 16_384)
 
 
 def test_s1_a_page_becomes_a_pdf(warm: World) -> None:

@@ -11,7 +11,7 @@ import pytest
 from apps.screenshots.access import Caller
 from apps.screenshots.captures import Captures, Order
 from apps.screenshots.options import Options, find_chromium
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from screenshots_make import make_screenshots
 from screenshots_pictures import PASSWORD, sign_up
 from screenshots_sites import Sites
@@ -35,7 +35,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory, sites: Sites) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("shown")
-    screenshots = make_screenshots(f"sqlite:///{folder}/app.db", folder, sites, policies=None)
+    screenshots = make_screenshots(f"sqlite:///{folder}/app.db", folder, sites, delay="1h")
     with serving(screenshots, sites) as world:
         yield world
 
@@ -80,12 +80,27 @@ def visit(context: BrowserContext, shown: World) -> Iterator[Visit]:
 
 @pytest.fixture
 def ann(shown: World, context: BrowserContext) -> Caller:
+    return caller_of(shown, ANN)
+
+
+def caller_of(shown: World, email: str) -> Caller:
     with shown.all.database.read() as connection:
-        owner = connection.exec_driver_sql(f"SELECT id FROM accounts WHERE email = '{ANN}'").scalar()
-    return Caller(str(owner), ANN)
+        owner = connection.exec_driver_sql(f"SELECT id FROM accounts WHERE email = '{email}'").scalar()
+    return Caller(str(owner), email)
 
 
-def test_s7_an_empty_page_teaches(visit: Visit) -> None:
+@pytest.fixture
+def newcomer(browser: Browser, shown: World) -> Iterator[tuple[Visit, Caller]]:
+    """Someone who has captured nothing yet, and what others do does not change the credits."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    visit, email = Visit(context, shown.base), f"new-{uuid4()}@example.org"
+    sign_up(visit.page, shown.base, email)
+    yield visit, caller_of(shown, email)
+    context.close()
+
+
+def test_s7_an_empty_page_teaches(newcomer: tuple[Visit, Caller]) -> None:
+    visit, _ = newcomer
     page = visit.open()
     assert page.locator(".empty h2").inner_text() == "No captures yet."
     assert page.locator("#balance").inner_text() == "100 credits left"
@@ -107,17 +122,16 @@ def test_s7_a_user_captures_a_page_and_sees_it_without_reloading(visit: Visit, s
     visit.check()
 
 
-def test_s7_a_failed_capture_shows_why_and_is_retried_by_a_click(
-    visit: Visit, shown: World, ann: Caller, sites: Sites
-) -> None:
+def test_s7_a_failed_capture_shows_why_and_is_retried_by_a_click(newcomer: tuple[Visit, Caller], shown: World) -> None:
     """Scenario 2 of the document, from the page."""
-    job = Captures(shown.all).submit(ann, Order(url=PRIVATE))
+    visit, caller = newcomer
+    job = Captures(shown.all).submit(caller, Order(url=PRIVATE))
     page = visit.open()
     row = page.locator(f"#c-{job.id}")
     with working(shown.app, concurrency=1):
         page.wait_for_selector(f"#c-{job.id}[data-status=FAILED]")
         assert row.locator(".failure").inner_text() == "This page leads to an address that may not be opened."
-        page.wait_for_function("document.querySelector('#balance').innerText.startsWith('99')")
+        expect(page.locator("#balance")).to_have_text("100 credits left", timeout=30_000)
         row.locator("button:has-text('Retry')").click()
         assert page.locator(".flash").inner_text() == f"Retry queued for {PRIVATE}."
         page.wait_for_selector("text=Retried manually")

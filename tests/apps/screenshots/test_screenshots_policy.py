@@ -79,6 +79,19 @@ def test_s2_a_refused_address_is_final_at_once(folder: Path, sites: Sites) -> No
         assert (ended.state, ended.error_code, ended.attempt) == (State.FAILED, "TARGET_REFUSED", 1)
 
 
+def test_s7_captures_that_are_refused_are_not_held_back_to_spare_their_site(folder: Path, sites: Sites) -> None:
+    """Its breaker opened when it had no address. Now the address is a private one: nothing is asked of the site."""
+    with in_sandbox(folder, sites) as (screenshots, box):
+        jobs = [screenshots.screenshot.enqueue("http://turning.test/") for _ in range(100)]
+        box.run()
+        assert [str(service.state) for service in screenshots.app.services()] == ["open"]
+        box.advance("1h")
+        ended = [screenshots.app.job(job.id) for job in jobs]
+        assert {(str(job.state), job.error_code) for job in ended} == {("failed", "TARGET_REFUSED")}
+        last = max(job.finished_at for job in ended if job.finished_at)
+        assert last - jobs[0].enqueued_at < timedelta(minutes=2)
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
