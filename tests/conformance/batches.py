@@ -595,6 +595,18 @@ class BatchRules(Bench):
         self.store.publish(batch.id)
         assert len(self.claim()) == 1
 
+    def test_after_publishing_no_claim_looks_for_more_members(self) -> None:
+        self._published(2)
+        assert not self.store.outlook(()).has_promotable
+        assert "expire" in self.store.duty_overview().idle
+
+    def test_a_claim_promotes_the_members_that_publishing_left(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("mulligan.store.store.PUBLISH_PASS", 1)
+        monkeypatch.setattr("mulligan.store.store.PUBLISH_PASSES", 1)
+        self._published(3)
+        assert self.store.outlook(()).has_promotable
+        assert len(self.claim()) == 3
+
     # Expire
 
     @pytest.mark.parametrize("decision", [DONE, failing()])

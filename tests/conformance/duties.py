@@ -347,6 +347,20 @@ class DutyRules(Bench):
         self.advance(SECOND)
         assert self.store.duty_overview().has_ticks, "its tick has come"
 
+    def test_until_something_else_changes_the_duties_of_the_next_tick_are_known(self) -> None:
+        self.store.pause(PauseRequest(id=self.ids(), what="duty", name="retry", duration=2 * HOUR))
+        self._plan(next_tick=self.now + HOUR)
+        outlook, tick = self.store.outlook(()), self.now + HOUR
+        assert outlook.duties_at(tick - SECOND) is None
+        self.advance(HOUR)
+        assert not outlook.duties.has_ticks
+        assert outlook.duties_at(tick) == self.store.duty_overview()
+
+    def test_if_something_else_changes_before_the_next_tick_its_duties_are_unknown(self) -> None:
+        self._plan(next_tick=self.now + HOUR)
+        self.enqueue(deadline=HOUR)
+        assert self.store.outlook(()).duties_at(self.now + HOUR) is None
+
     def test_the_next_moment_is_a_job_that_comes_due_a_tick_or_the_end_of_a_pause(self) -> None:
         assert self.store.outlook(()).next_moment is None
         self._plan(next_tick=self.now + HOUR)

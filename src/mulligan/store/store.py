@@ -419,6 +419,8 @@ class Store:
         # So that members are ready at once. Workers promote the rest, and what a crash leaves.
         for _ in range(PUBLISH_PASSES):
             if self.promote("promote", limit=PUBLISH_PASS) < PUBLISH_PASS:
+                # Until the batch is marked, each claim looks for more of its members.
+                self._backend.write(self._batches.finish_admission, is_durable=False)
                 break
         return batch
 

@@ -120,7 +120,6 @@ def sandbox(app: App, *, now: datetime = START, seed: int = 0) -> Iterator[Sandb
         randomness=random.Random(seed),  # noqa: S311
         uses_connections=False,
         isolates=False,
-        loses_replies=False,
     )
     with app.wiring.use(parts):
         yield box

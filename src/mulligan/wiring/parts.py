@@ -40,5 +40,3 @@ class AppParts:
     isolates: bool = True
     at_once: int = BATCH
     """How many jobs a worker claims or settles in one call."""
-    loses_replies: bool = True
-    """A reply of the store may be lost on its way."""

@@ -356,7 +356,6 @@ class Wiring:
             lease=self.settings.worker_lease_ttl,
             version=self.version,
             at_once=self.parts.at_once,
-            loses_replies=self.parts.loses_replies,
         )
         return Worker(
             store=self.store(),

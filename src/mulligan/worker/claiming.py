@@ -38,7 +38,6 @@ class Claimer:
     lease: timedelta
     version: str | None
     at_once: int
-    loses_replies: bool
     fair_queues: Callable[[], Sequence[str]]
     _number: int = field(default=0, init=False)
     """Of the last claim."""
@@ -144,9 +143,7 @@ class Claimer:
 
     @property
     def _must_adopt(self) -> bool:
-        if self.calls.may_have_lost_replies:
-            return True
-        return self.loses_replies and self.clock.monotonic() >= self._adopt_at
+        return self.calls.may_have_lost_replies or self.clock.monotonic() >= self._adopt_at
 
     async def _adopt(self) -> None:
         """Take up the jobs of earlier claims whose replies were lost."""

@@ -69,8 +69,6 @@ class WorkerOptions:
     """The app's version, stored with each attempt."""
     at_once: int = BATCH
     """The most jobs in one claim or settle."""
-    loses_replies: bool = True
-    """A reply of the store may be lost, and the worker does not always know."""
 
 
 class Worker:
@@ -145,7 +143,6 @@ class Worker:
             lease=options.lease,
             version=options.version,
             at_once=options.at_once,
-            loses_replies=options.loses_replies,
             fair_queues=fair_queues,
         )
         self._keeper = Keeper(
@@ -266,9 +263,7 @@ class Worker:
         while True:
             await asyncio.sleep(duty.interval)
             try:
-                if await self._driver.blocking(duty.step):
-                    # It moved jobs: some of them may be ready.
-                    self._wake.set()
+                await self._driver.blocking(duty.step)
             except StoreUnavailable as error:
                 self._outage.failed("upkeep", error)
             except Exception as error:
