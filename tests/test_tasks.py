@@ -1,6 +1,7 @@
 import asyncio
 import dataclasses
 import enum
+import gc
 import inspect
 import pydoc
 import subprocess
@@ -344,6 +345,18 @@ def test_a_job_enqueued_under_a_former_name_runs() -> None:
         binding = old_name.bind()
         (job,) = after.enqueue_many([binding])
         assert after.wait(job) == "new"
+
+
+def test_many_calls_and_their_jobs_give_the_garbage_collector_nothing_to_do() -> None:
+    app = App("sqlite:///:memory:")
+
+    @app.task
+    def count(number: int) -> None: ...
+
+    with app:
+        bindings = [count.bind(number) for number in range(3)]
+        jobs = app.enqueue_many(bindings)
+        assert not any(map(gc.is_tracked, [*bindings, *count.client._new_jobs(bindings), *jobs]))
 
 
 def test_bulk_enqueue_takes_any_kinds_and_keeps_their_order() -> None:

@@ -18,7 +18,7 @@ from mulligan.records.job import Job, JobFilter, NewJob
 from mulligan.records.pause import PauseRequest
 from mulligan.store.foreign import run
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.postgres.backend import ENQUEUES_AT_ONCE
+from mulligan.store.postgres.backend import ENQUEUES_AT_ONCE, LARGE_TOGETHER
 from mulligan.store.postgres.connections import MOST_CONNECTIONS
 
 
@@ -64,6 +64,26 @@ def test_no_thread_is_used(store: PostgresStore) -> None:
 
     asyncio.run(enqueue())
     assert stored(store) == {"job-0", "job-1", "job-2"}
+
+
+@pytest.mark.parametrize(
+    ("number", "arguments", "is_by_thread"),
+    [(1_000, "{}", False), (1_001, "{}", True), (2, '"' + "x" * (LARGE_TOGETHER // 2) + '"', True)],
+    ids=["small", "many", "large"],
+)
+def test_like_jobs_of_one_call_use_a_thread_only_if_they_are_many_or_large(
+    store: PostgresStore, database: str, number: int, arguments: str, is_by_thread: bool
+) -> None:
+    jobs = [new(f"job-{n:04}", arguments) for n in range(number)]
+
+    async def enqueue() -> None:
+        before = threading.active_count()
+        assert [job.id for job in await store.enqueue_async(jobs)] == [job.id for job in jobs]
+        assert (threading.active_count() > before) == is_by_thread
+
+    asyncio.run(enqueue())
+    with psycopg.connect(database) as shell:
+        assert shell.execute("SELECT count(*) FROM mulligan_jobs").fetchone() == (number,)
 
 
 def test_other_tasks_run_while_the_server_is_asked(store: PostgresStore, database: str) -> None:
@@ -178,6 +198,20 @@ def test_an_id_that_exists_and_a_paused_intake_are_answered_as_by_a_thread(store
 
     asyncio.run(enqueue())
     assert stored(store) == {"job"}
+
+
+def test_like_jobs_of_one_call_are_stored_all_or_none(store: PostgresStore) -> None:
+    async def enqueue() -> None:
+        (first,) = await store.enqueue_async([new("b")])
+        assert (await store.enqueue_async([new("a"), new("b"), new("c")]))[1] == first
+        store.pause(PauseRequest(id="pause", what="intake", name="send"))
+        with pytest.raises(IntakePaused):
+            await store.enqueue_async([new("d"), new("e")])
+        with pytest.raises(StoreError):
+            await store.enqueue_async([new("f"), new("\0")])
+
+    asyncio.run(enqueue())
+    assert stored(store) == {"a", "b", "c"}
 
 
 # Calls at once

@@ -60,7 +60,9 @@ MOST_SHOWN = 5
 MAX_LOSSES = 10
 
 
-class NewJob(Struct, frozen=True, kw_only=True):
+# Without `gc`: these records can be part of no cycle, and thousands of them would make the collector examine the whole
+# process again and again.
+class NewJob(Struct, frozen=True, kw_only=True, gc=False):
     """A request to run a task, as the client passes it to the store."""
 
     id: str
@@ -105,7 +107,7 @@ class NewJob(Struct, frozen=True, kw_only=True):
     """The service's name was computed from the arguments. Only a limited number of such names is tracked separately."""
 
 
-class FollowUp(Struct, frozen=True, kw_only=True):
+class FollowUp(Struct, frozen=True, kw_only=True, gc=False):
     """The job that is stored when another job fails for good or is cancelled, or when a batch is settled.
 
     `ANY_ID` in its arguments stands for the id of that job or batch.
@@ -149,7 +151,7 @@ class FollowUp(Struct, frozen=True, kw_only=True):
         )
 
 
-class Job(Struct, Generic[R], frozen=True, kw_only=True):
+class Job(Struct, Generic[R], frozen=True, kw_only=True, gc=False):
     """A snapshot of one durable record. Read it again to see later changes."""
 
     _shape: ClassVar = Shape(

@@ -63,7 +63,7 @@ R = TypeVar("R", covariant=True)
 DEFAULT_TIMEOUT = "15m"
 
 
-class Binding(Struct, Generic[R], frozen=True):
+class Binding(Struct, Generic[R], frozen=True, gc=False):
     """A call that is checked and encoded, but not enqueued yet."""
 
     task: "Task[..., Any, R]"

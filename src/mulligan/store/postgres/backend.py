@@ -11,6 +11,7 @@ from mulligan.failure.verdict import Verdict
 from mulligan.records.finding import Check, Finding, Limits
 from mulligan.records.job import Fence, Job, Lease, NewJob
 from mulligan.service.config import ServiceBook
+from mulligan.store.alike import are_alike
 from mulligan.store.enqueue import SharedOperations, is_independent
 from mulligan.store.foreign import POSTGRESQL, ForeignSession, recognise
 from mulligan.store.grouped import Grouped
@@ -51,6 +52,9 @@ ENQUEUES_AT_ONCE = 2
 MOST_TOGETHER = 100
 # Arguments of more characters are stored alone, so that a group is no large statement.
 LARGE = 16_384
+# Of one call on the loop: more jobs, or more characters of arguments, would keep other tasks waiting for too long.
+MOST_ON_LOOP = 1_000
+LARGE_TOGETHER = 65_536
 
 
 class PostgresBackend:
@@ -168,13 +172,23 @@ class PostgresBackend:
         return self._run(lambda session: self._enqueue.enqueue(session, jobs), len(jobs) * PER_JOB)
 
     async def enqueue_on_loop(self, jobs: Sequence[NewJob]) -> list[Job[Any]] | None:
-        if not self._is_checked or len(jobs) != 1 or not is_independent(jobs[0]):
+        if not self._is_checked:
+            return None
+        if len(jobs) != 1:
+            return await self._store_alike(jobs) if _is_small(jobs) and are_alike(jobs) else None
+        if not is_independent(jobs[0]):
             return None
         if len(jobs[0].arguments) > LARGE:
             (stored,) = await self._store_each(jobs)
         else:
             stored = await self._enqueues.call(jobs[0])
         return None if stored is None else [stored]
+
+    async def _store_alike(self, jobs: Sequence[NewJob]) -> list[Job[Any]] | None:
+        try:
+            return await self._loop_calls.run(lambda connection: self._enqueue.store_alike(connection, jobs))
+        except (NotOnLoop, *TRANSIENT):
+            return None
 
     async def _store_each(self, jobs: Sequence[NewJob]) -> Sequence[Job[Any] | None]:
         """None is for a job that a thread has to store."""
@@ -223,6 +237,10 @@ class PostgresBackend:
 
     def expire(self, verdict: Verdict, *, limit: int) -> int:
         return self.write(lambda session: self.parts.expire.expire(session, verdict, limit))
+
+
+def _is_small(jobs: Sequence[NewJob]) -> bool:
+    return len(jobs) <= MOST_ON_LOOP and sum(len(job.arguments) for job in jobs) <= LARGE_TOGETHER
 
 
 class PostgresStore(Store):
