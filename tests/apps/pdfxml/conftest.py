@@ -97,13 +97,13 @@ def make_world(store_url: str, tmp_path: Path, gateway: Gateway, monkeypatch: py
         }
         converter = create(Settings(**given | settings))
         site = build_site(converter)
-        with serve(site.app, site.asgi()) as served:
+        # Closed in any case: what a failed test leaves open would fail the tests after it.
+        with site.app, serve(site.app, site.asgi()) as served:
             world = World(converter, served.base, gateway)
             try:
                 yield world
             finally:
                 world.close()
-        site.app.close()
 
     return make
 

@@ -17,6 +17,8 @@ from postgres_server import free_port
 from live import eventually, working
 from mulligan import App, JobFailed
 
+# A process needs two seconds of CPU to start: on a machine with thirty others, a minute.
+STARTS = 120.0
 MODULES = os.pathsep.join(place for place in sys.path if place)
 
 
@@ -31,7 +33,7 @@ class Gateway:
     def start(self) -> None:
         command = [sys.executable, "-m", "apps.pdfxml.gateway", "--port", str(self.port), "--faults"]
         self._process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": MODULES})
-        eventually(self.is_up)
+        eventually(self.is_up, STARTS)
 
     def kill(self) -> None:
         """As the kernel does it: nothing is finished, nothing is said."""

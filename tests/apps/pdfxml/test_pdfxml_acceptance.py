@@ -1,10 +1,7 @@
 """The nine acceptance checks, end to end and in their order: a real site, a real worker, a real gateway."""
 
-import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,7 +10,8 @@ import pytest
 from apps.pdfxml.storage import LocalStorage
 from lxml import etree
 from pdfxml_files import INVOICE, unique_pdf
-from pdfxml_world import MODULES, World
+from pdfxml_world import World
+from test_pdfxml_workers import worker_process
 
 from live import eventually
 
@@ -161,23 +159,11 @@ def test_p7_9_a_worker_that_dies_leaves_no_second_xml_and_another_takes_over(mak
         person = world.person()
         world.gateway.fail("hang")
         settings = world.converter.settings
-        environment = os.environ | {
-            "PYTHONPATH": MODULES,
-            "DATABASE_URL": settings.database_url,
-            "GATEWAY_URL": settings.gateway_url,
-            "GATEWAY_TIMEOUT_MS": "60000",
-            "UPLOADS_DIR": str(settings.uploads),
-            "RESULTS_DIR": str(settings.results),
-            "WORKER_LEASE_TTL_SEC": "1",
-        }
-        command = [sys.executable, "-m", "mulligan", "worker", "apps.pdfxml.worker:app"]
-        with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as worker:
-            try:
-                job = person.uploaded()
-                eventually(lambda: world.gateway.met == 1)
-                assert person.job(job)["status"] == "processing"
-            finally:
-                worker.send_signal(signal.SIGKILL)
+        with worker_process(world) as worker:
+            job = person.uploaded()
+            eventually(lambda: world.gateway.met == 1)
+            assert person.job(job)["status"] == "processing"
+            worker.send_signal(signal.SIGKILL)
         world.gateway.heal()
         with world.working():
             found = person.wait(job, "complete")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from pdfxml_files import unique_pdf
-from pdfxml_world import MODULES, World
+from pdfxml_world import MODULES, STARTS, World
 
 from live import eventually
 
@@ -42,6 +42,7 @@ def worker_process(world: World, **variables: str) -> Iterator["subprocess.Popen
     command = [sys.executable, "-m", "mulligan", "worker", "apps.pdfxml.worker:app"]
     with log_of(world).open("wb") as log, subprocess.Popen(command, env=environment, stderr=log) as process:
         try:
+            eventually(lambda: process.pid in {each.pid for each in world.app.workers()}, STARTS)
             yield process
         finally:
             process.kill()

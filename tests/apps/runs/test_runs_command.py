@@ -168,7 +168,8 @@ def test_r1_a_worker_that_is_killed_loses_no_run(world: World) -> None:
         eventually(lambda: world.job("run-3").state == "running")
         process.send_signal(signal.SIGKILL)
         process.wait()
-    with served(world):
+    with served(world) as process:
+        assert process.stdout is not None and process.stdout.readline().startswith("Open ")
         eventually(lambda: world.app.counts(JobFilter(kind="verify")).groups == {"succeeded": 10}, seconds=60)
     assert all(world.outcome(run) for run in world.stored())
     assert (world.job("run-3").failures, world.job("run-3").attempt) == (0, 2)
