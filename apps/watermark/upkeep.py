@@ -40,6 +40,6 @@ class Upkeep:
 
 def _is_older(path: Path, moment: datetime) -> bool:
     try:
-        return path.stat().st_mtime < moment.timestamp()
+        return path.lstat().st_mtime < moment.timestamp()
     except FileNotFoundError:
         return False
