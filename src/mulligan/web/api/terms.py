@@ -24,6 +24,14 @@ PageSize = Annotated[int, Meta(ge=1, le=LARGEST_PAGE)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 ReasonGiven = Annotated[str, Meta(max_length=LONGEST_TEXT, description="Why; it is stored with the change.")]
 
+Reveal = Annotated[
+    bool,
+    Meta(
+        description="Show the secrets in arguments and results, which are masked otherwise. It needs the scope "
+        "`args:reveal`, and is recorded in the audit."
+    ),
+]
+
 
 class Reason(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     reason: ReasonGiven | None = None
