@@ -71,6 +71,25 @@ def test_with_encryption_the_cookie_belongs_to_this_host_alone(site: Site) -> No
     assert flags.startswith("__host-mulligan=") and "secure" in flags and "path=/" in flags
 
 
+def test_with_encryption_every_cookie_belongs_to_this_host_alone(site: Site) -> None:
+    job = site.app.tasks["count"].options(delay="1h").enqueue().id
+    with TestClient(asgi(site.app), base_url="https://jobs.example", follow_redirects=False) as client:
+        answers = [client.post("/sign-in", data={"key": site.admin.token})]
+        form = hidden_fields(client.get("/help").text)
+        answers += [
+            client.post("/scheme", data={**form, "scheme": "dark"}),
+            client.post(f"/jobs/{job}/cancel", data=form),
+            # It takes the answer of the action, and its cookie with it.
+            client.get(f"/jobs/{job}"),
+            client.post("/sign-out", data=form),
+        ]
+    cookies = [answer.headers["set-cookie"].lower() for answer in answers]
+    names = ("", "-scheme", "-answer", "-answer", "")
+    for cookie, name in zip(cookies, names, strict=True):
+        assert cookie.startswith(f"__host-mulligan{name}=")
+        assert {"httponly", "secure", "samesite=lax", "path=/"} <= set(cookie.split("; "))
+
+
 def test_each_sign_in_is_a_session_of_its_own(site: Site) -> None:
     """A session that an attacker prepared is not taken over."""
     client = site.client()

@@ -78,17 +78,19 @@ def is_secure(request: Request) -> bool:
     return request.url.scheme == "https"
 
 
-def cookie_name(request: Request) -> str:
-    """Browsers keep the first form to encrypted connections and to this host. Without encryption, which is for this
-    machine only, servers on other ports would share a cookie of the same name."""
-    return "__Host-mulligan" if is_secure(request) else f"mulligan-{request.url.port or 80}"
+def cookie_name(request: Request, use: str = "") -> str:
+    """The cookie of the session, or one with another use. Browsers keep the first form to encrypted connections and
+    to this host. Without encryption, which is for this machine only, servers on other ports would share a cookie of the
+    same name."""
+    name = "__Host-mulligan" if is_secure(request) else f"mulligan-{request.url.port or 80}"
+    return f"{name}-{use}" if use else name
 
 
-def set_cookie(request: Request, response: Response, token: str) -> None:
+def set_cookie(request: Request, response: Response, value: str, *, use: str = "", lasts: timedelta = LASTS) -> None:
     response.set_cookie(
-        cookie_name(request),
-        token,
-        max_age=int(LASTS.total_seconds()),
+        cookie_name(request, use),
+        value,
+        max_age=int(lasts.total_seconds()),
         path="/",
         secure=is_secure(request),
         httponly=True,
@@ -96,8 +98,10 @@ def set_cookie(request: Request, response: Response, token: str) -> None:
     )
 
 
-def drop_cookie(request: Request, response: Response) -> None:
-    response.delete_cookie(cookie_name(request), path="/", secure=is_secure(request), httponly=True, samesite="lax")
+def drop_cookie(request: Request, response: Response, *, use: str = "") -> None:
+    response.delete_cookie(
+        cookie_name(request, use), path="/", secure=is_secure(request), httponly=True, samesite="lax"
+    )
 
 
 def check_csrf(request: Request, visitor: Visitor, given: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -11,14 +12,14 @@ from starlette.types import Receive, Scope, Send
 from mulligan.app import App
 from mulligan.errors import StoreError
 from mulligan.web.access.access import KeyAccess
-from mulligan.web.access.sessions import CSRF_FIELD, SessionAccess, Visitor, check_csrf, is_secure
+from mulligan.web.access.sessions import CSRF_FIELD, SessionAccess, Visitor, check_csrf, set_cookie
 from mulligan.web.pages import PAGES
 from mulligan.web.pages.endpoint import BACK_FIELD, PageEndpoint, is_local
 from mulligan.web.pages.form import read_fields
 from mulligan.web.pages.live import Ticks
 from mulligan.web.pages.menu import Menu
 from mulligan.web.pages.page import SEE_OTHER, Page, Pages
-from mulligan.web.pages.render import SCHEME_COOKIE, SCHEMES, Renderer
+from mulligan.web.pages.render import SCHEME, SCHEMES, Renderer
 from mulligan.web.pages.sign_in import SignInPages
 from mulligan.web.pages.static import StaticFiles
 from mulligan.web.problems import Problem, respond
@@ -26,7 +27,7 @@ from mulligan.web.stream.hub import Hub
 from mulligan.web.stream.response import EventStream
 from mulligan.web.stream.wanted import Wanted
 
-YEAR = 365 * 86_400
+YEAR = timedelta(days=365)
 HIGHEST = 2**63 - 1
 
 
@@ -90,7 +91,7 @@ class Dashboard:
         chosen, back = ("".join(fields.get(name, [])) for name in ("scheme", BACK_FIELD))
         response = RedirectResponse(back if is_local(back) else "/", status_code=SEE_OTHER)
         scheme = chosen if chosen in SCHEMES else "auto"
-        response.set_cookie(SCHEME_COOKIE, scheme, max_age=YEAR, path="/", samesite="lax", secure=is_secure(request))
+        set_cookie(request, response, scheme, use=SCHEME, lasts=YEAR)
         return response
 
     def close(self) -> None:
