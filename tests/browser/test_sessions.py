@@ -98,6 +98,16 @@ def test_each_sign_in_is_a_session_of_its_own(site: Site) -> None:
     assert cookie_of(client) != before
 
 
+def test_signing_in_again_ends_the_session_before(site: Site) -> None:
+    client = site.client()
+    before = cookie_of(client)
+    client.post("/sign-in", data={"key": site.admin.token})
+    assert client.get("/help").url.path == "/help"
+    stolen = httpx.get(f"{site.base}/help", headers={"Cookie": before}, timeout=SOON)
+    assert stolen.status_code == 303
+    assert [entry.action for entry in site.app.audit(limit=2)] == ["sign out", "sign in"]
+
+
 def test_signing_out_ends_the_session_in_the_store(site: Site) -> None:
     client = site.client()
     cookie = cookie_of(client)

@@ -48,7 +48,7 @@ class SessionAccess:
 
     async def identify(self, request: Request) -> Visitor:
         """Raises a Problem, 401, for a request without a session."""
-        token = request.cookies.get(cookie_name(request), "")
+        token = session_token(request)
         try:
             if not token:
                 raise KeyRefused
@@ -84,6 +84,11 @@ def cookie_name(request: Request, use: str = "") -> str:
     same name."""
     name = "__Host-mulligan" if is_secure(request) else f"mulligan-{request.url.port or 80}"
     return f"{name}-{use}" if use else name
+
+
+def session_token(request: Request) -> str:
+    """The token in the cookie; empty without one. It need not be that of a session."""
+    return request.cookies.get(cookie_name(request), "")
 
 
 def set_cookie(request: Request, response: Response, value: str, *, use: str = "", lasts: timedelta = LASTS) -> None:
