@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import httpx
 import pytest
@@ -12,6 +14,7 @@ from starlette.testclient import TestClient
 
 from live import SOON
 from mulligan import App
+from mulligan.records.rate import parse_rate
 from mulligan.records.web_session import LINK_LASTS
 from mulligan.web.pages import PAGES
 from mulligan.web.server import asgi
@@ -141,6 +144,24 @@ def test_a_link_signs_in_once(site: Site) -> None:
     again = httpx.post(f"{site.base}/sign-in", data={"link": token}, timeout=SOON)
     assert again.status_code == 403 and "older than ten minutes" in again.text
     assert timedelta(minutes=10) == LINK_LASTS
+
+
+def test_an_address_with_too_many_invalid_sessions_has_to_wait(tmp_path: Path) -> None:
+    with App(f"sqlite:///{tmp_path}/jobs.db") as app:
+        app.settings = replace(app.settings, failed_request_rate=parse_rate("3/m"))
+        key = app.create_key(owner=None, name="on-call").token
+        with TestClient(asgi(app), follow_redirects=False) as client:
+            signed_in = {"Cookie": client.post("/sign-in", data={"key": key}).headers["set-cookie"].partition(";")[0]}
+            client.cookies.clear()
+            invalid = {"Cookie": "mulligan-80=0123456789abcdef"}
+            answers = [client.get("/help", headers=invalid) for _ in range(4)]
+            assert [answer.status_code for answer in answers] == [303, 303, 303, 429]
+            assert int(answers[-1].headers["retry-after"]) > 0
+            assert client.get("/live", headers=invalid).status_code == 429
+            # What is no attempt, or valid, is answered as before.
+            assert client.get("/help").status_code == 303
+            assert client.get("/help", headers=signed_in).status_code == 200
+            assert client.post("/sign-in", data={"key": key}, headers=invalid).status_code == 303
 
 
 CHANGES = sorted({page.path for page in PAGES if page.is_change} | {"/scheme"})

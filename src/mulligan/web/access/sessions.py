@@ -14,7 +14,7 @@ from mulligan.errors import KeyRefused
 from mulligan.records.key import Key
 from mulligan.records.web_session import LASTS
 from mulligan.values.clock import Clock
-from mulligan.web.access.access import to_caller
+from mulligan.web.access.access import KeyAccess, to_caller
 from mulligan.web.access.authentication import Authentication
 from mulligan.web.access.caller import Caller
 from mulligan.web.access.origin import is_same_origin
@@ -41,20 +41,20 @@ class Visitor:
 class SessionAccess:
     """Finds the session of a request. A session that ends, or whose key is revoked, ends within a second."""
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(self, app: App, access: KeyAccess) -> None:
+        self._app, self._access = app, access
         clock: Callable[[], Clock] = app.wiring.clock
         self._authentication = Authentication(self._find, clock)
 
     async def identify(self, request: Request) -> Visitor:
-        """Raises a Problem, 401, for a request without a session."""
-        token = session_token(request)
-        try:
-            if not token:
-                raise KeyRefused
-            return Visitor(to_caller(await self._authentication.find(token)), token)
-        except KeyRefused:
-            raise Problem(401, "UNAUTHORIZED", "sign in first") from None
+        """Raises a Problem: 401 for a request without a session, 429 for an address with too many failures."""
+        if token := session_token(request):
+            try:
+                return Visitor(to_caller(await self._authentication.find(token)), token)
+            except KeyRefused:
+                # A request without a cookie is no attempt: it is led to the form.
+                await self._access.charge_failure(request)
+        raise Problem(401, "UNAUTHORIZED", "sign in first")
 
     def _find(self, token: str) -> Key:
         found = self._app.wiring.web_sessions.find(token)

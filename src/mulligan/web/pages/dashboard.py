@@ -34,7 +34,7 @@ HIGHEST = 2**63 - 1
 class Dashboard:
     def __init__(self, app: App, access: KeyAccess, hub: Hub, *, more: Sequence[Pages] = ()) -> None:
         self._app, self._access, self._hub, self._more = app, access, hub, more
-        self.sessions = SessionAccess(app)
+        self.sessions = SessionAccess(app, access)
         self._static = StaticFiles()
         menu = Menu(app, lambda: app.wiring.clock().monotonic(), more=[group.menu for group in more if group.menu])
         self._renderer = Renderer(app, self._static, menu, [group.templates for group in more if group.templates])
