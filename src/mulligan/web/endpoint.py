@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from mulligan.app import App
-from mulligan.errors import BadArgument
+from mulligan.errors import BadArgument, InvalidArguments
 from mulligan.records.job import Job
 from mulligan.web.access.caller import ANONYMOUS, Caller
 from mulligan.web.access.console import Console
@@ -127,8 +127,19 @@ class Endpoint:
 
     def _locate(self, error: Exception, problem: Problem) -> Problem:
         """Add the place of a value that a verb refused, if the problem does not name it."""
-        if isinstance(error, BadArgument) and "path" not in problem.fields:
+        name = _refused_value(error)
+        if name is not None and "path" not in problem.fields:
             for kind, place in ((self.route.query, "?"), (self.route.body, "$")):
-                if kind is not None and error.name in kind.__struct_fields__:
-                    problem.fields["path"] = f"{place}.{error.name}"
+                if kind is not None and name in kind.__struct_fields__:
+                    problem.fields["path"] = f"{place}.{name}"
         return problem
+
+
+def _refused_value(error: Exception) -> str | None:
+    """The name of the value, if the error tells it."""
+    match error:
+        case BadArgument():
+            return error.name
+        case InvalidArguments():
+            return error.option
+    return None

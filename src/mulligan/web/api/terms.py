@@ -51,5 +51,7 @@ def admin_only(call: Call, **terms: Any) -> dict[str, Any]:
     found = given(**terms)
     if found and not call.caller.is_admin:
         name = next(iter(found))
-        raise Problem(403, "FORBIDDEN", f"{name!r} can be given with an administrator's key only", path=f"$.{name}")
+        place = "?" if call.request.method == "GET" else "$"
+        message = f"{name!r} can be given with an administrator's key only"
+        raise Problem(403, "FORBIDDEN", message, path=f"{place}.{name}")
     return found
