@@ -1,6 +1,8 @@
 """The routes of the dashboard."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -13,6 +15,7 @@ from mulligan.app import App
 from mulligan.errors import StoreError
 from mulligan.web.access.access import KeyAccess
 from mulligan.web.access.sessions import CSRF_FIELD, SessionAccess, Visitor, check_csrf, set_cookie
+from mulligan.web.guard import not_found
 from mulligan.web.pages import PAGES
 from mulligan.web.pages.endpoint import BACK_FIELD, PageEndpoint, is_local
 from mulligan.web.pages.form import read_fields
@@ -44,6 +47,7 @@ class Dashboard:
         return [
             *sign_in.routes(),
             Route("/static/{name}", self._static.serve, methods=["GET"]),
+            Route("/failures", self.show_failures, methods=["GET"]),
             Route("/live", self.follow, methods=["GET"]),
             Route("/scheme", self.choose_scheme, methods=["POST"]),
             *self._pages([*PAGES, *(page for group in self._more for page in group.declared)]),
@@ -57,6 +61,20 @@ class Dashboard:
         # `/jobs/selected` before `/jobs/{job_id}`, and `/services/{name:path}/open` before `/services/{name:path}`.
         ordered = sorted(methods.items(), key=lambda each: ("{" in each[0], -len(each[0])))
         return [Route(path, PageMethods(endpoints), methods=list(endpoints)) for path, endpoints in ordered]
+
+    async def show_failures(self, request: Request) -> Response:
+        """The failures are the first page. The addresses of groups suggest this one."""
+        return RedirectResponse(f"{request.scope.get('root_path', '')}/", status_code=SEE_OTHER)
+
+    async def show_missing(self, request: Request) -> Response:
+        """The page for an address that does not exist."""
+        visitor: Visitor | None = None
+        with suppress(Problem, StoreError):
+            visitor = await self.sessions.identify(request)
+        values = {"problem": not_found(request), "is_change": False}
+        return await asyncio.to_thread(
+            self._renderer.page, request, "problem.html", values, status=404, visitor=visitor
+        )
 
     async def follow(self, request: Request) -> Response:
         """Say when something changed after the position `after` that the person may see; with `job` or `batch`, only
