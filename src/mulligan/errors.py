@@ -195,9 +195,12 @@ class Refused(MulliganError):
 
 
 class InvalidArguments(Refused):
-    def __init__(self, kind: str, problem: str) -> None:
-        super().__init__(f"the arguments do not fit task {kind!r}: {problem}")
-        self.kind = kind
+    """`option` is the option of the call that does not fit; None: the arguments do not."""
+
+    def __init__(self, kind: str, problem: str, *, option: str | None = None) -> None:
+        what = "the arguments do" if option is None else f"the option {option} does"
+        super().__init__(f"{what} not fit task {kind!r}: {problem}")
+        self.kind, self.option = kind, option
 
 
 class PayloadTooLarge(Refused):

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import httpx
 import pytest
@@ -12,6 +14,7 @@ from starlette.testclient import TestClient
 
 from live import SOON
 from mulligan import App
+from mulligan.records.rate import parse_rate
 from mulligan.records.web_session import LINK_LASTS
 from mulligan.web.pages import PAGES
 from mulligan.web.server import asgi
@@ -71,12 +74,41 @@ def test_with_encryption_the_cookie_belongs_to_this_host_alone(site: Site) -> No
     assert flags.startswith("__host-mulligan=") and "secure" in flags and "path=/" in flags
 
 
+def test_with_encryption_every_cookie_belongs_to_this_host_alone(site: Site) -> None:
+    job = site.app.tasks["count"].options(delay="1h").enqueue().id
+    with TestClient(asgi(site.app), base_url="https://jobs.example", follow_redirects=False) as client:
+        answers = [client.post("/sign-in", data={"key": site.admin.token})]
+        form = hidden_fields(client.get("/help").text)
+        answers += [
+            client.post("/scheme", data={**form, "scheme": "dark"}),
+            client.post(f"/jobs/{job}/cancel", data=form),
+            # It takes the answer of the action, and its cookie with it.
+            client.get(f"/jobs/{job}"),
+            client.post("/sign-out", data=form),
+        ]
+    cookies = [answer.headers["set-cookie"].lower() for answer in answers]
+    names = ("", "-scheme", "-answer", "-answer", "")
+    for cookie, name in zip(cookies, names, strict=True):
+        assert cookie.startswith(f"__host-mulligan{name}=")
+        assert {"httponly", "secure", "samesite=lax", "path=/"} <= set(cookie.split("; "))
+
+
 def test_each_sign_in_is_a_session_of_its_own(site: Site) -> None:
     """A session that an attacker prepared is not taken over."""
     client = site.client()
     before = cookie_of(client)
     client.post("/sign-in", data={"key": site.admin.token})
     assert cookie_of(client) != before
+
+
+def test_signing_in_again_ends_the_session_before(site: Site) -> None:
+    client = site.client()
+    before = cookie_of(client)
+    client.post("/sign-in", data={"key": site.admin.token})
+    assert client.get("/help").url.path == "/help"
+    stolen = httpx.get(f"{site.base}/help", headers={"Cookie": before}, timeout=SOON)
+    assert stolen.status_code == 303
+    assert [entry.action for entry in site.app.audit(limit=2)] == ["sign out", "sign in"]
 
 
 def test_signing_out_ends_the_session_in_the_store(site: Site) -> None:
@@ -112,6 +144,24 @@ def test_a_link_signs_in_once(site: Site) -> None:
     again = httpx.post(f"{site.base}/sign-in", data={"link": token}, timeout=SOON)
     assert again.status_code == 403 and "older than ten minutes" in again.text
     assert timedelta(minutes=10) == LINK_LASTS
+
+
+def test_an_address_with_too_many_invalid_sessions_has_to_wait(tmp_path: Path) -> None:
+    with App(f"sqlite:///{tmp_path}/jobs.db") as app:
+        app.settings = replace(app.settings, failed_request_rate=parse_rate("3/m"))
+        key = app.create_key(owner=None, name="on-call").token
+        with TestClient(asgi(app), follow_redirects=False) as client:
+            signed_in = {"Cookie": client.post("/sign-in", data={"key": key}).headers["set-cookie"].partition(";")[0]}
+            client.cookies.clear()
+            invalid = {"Cookie": "mulligan-80=0123456789abcdef"}
+            answers = [client.get("/help", headers=invalid) for _ in range(4)]
+            assert [answer.status_code for answer in answers] == [303, 303, 303, 429]
+            assert int(answers[-1].headers["retry-after"]) > 0
+            assert client.get("/live", headers=invalid).status_code == 429
+            # What is no attempt, or valid, is answered as before.
+            assert client.get("/help").status_code == 303
+            assert client.get("/help", headers=signed_in).status_code == 200
+            assert client.post("/sign-in", data={"key": key}, headers=invalid).status_code == 303
 
 
 CHANGES = sorted({page.path for page in PAGES if page.is_change} | {"/scheme"})

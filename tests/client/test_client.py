@@ -33,6 +33,9 @@ from mulligan.errors import (
 )
 from mulligan.records.event import Event
 
+# It looks like a key, so it is masked.
+SECRET = f"sk_live_{'a1B2' * 8}"
+
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -111,6 +114,26 @@ def test_moves_change_jobs(client: Client, shop: App) -> None:
     shop.run_until_idle()
     assert client.wait(job, timeout="5s") == "Hello, Ada"
     assert client.expire_result(job.id).result_expired_at is not None
+
+
+def test_secrets_are_shown_if_the_client_asks_for_them(client: Client, server: WebServer) -> None:
+    job = client.enqueue("greet", {"name": SECRET})
+    assert SECRET not in repr(client.job(job.id)) and SECRET not in repr(client.jobs(limit=1))
+    with Client(server.base, key="admin", reveal=True) as asking:
+        assert asking.job(job.id).arguments == {"name": SECRET}
+        assert asking.jobs(limit=1).jobs[0].arguments == {"name": SECRET}
+        assert next(asking.export(JobFilter(ids=[job.id]))).job.arguments == {"name": SECRET}
+    shown = CliRunner().invoke(root, ["--server", server.base, "--key", "admin", "jobs", "show", job.id, "--reveal"])
+    assert SECRET in shown.output
+
+
+def test_wait_returns_the_result_in_clear_if_the_key_allows_it(client: Client, server: WebServer, shop: App) -> None:
+    job = client.enqueue("greet", {"name": SECRET})
+    with Client(server.base, key="blind") as blind:
+        masked = blind.enqueue("greet", {"name": SECRET})
+        shop.run_until_idle()
+        assert SECRET not in blind.wait(masked) and blind.wait(masked).startswith("Hello, ")
+    assert client.wait(job) == f"Hello, {SECRET}"
 
 
 def test_batches_have_their_verbs(client: Client, shop: App) -> None:

@@ -39,7 +39,11 @@ class LocalAccess:
         """Nothing is counted."""
 
     @asynccontextmanager
-    async def admit(self, caller: Caller, route: Route, request: Request) -> AsyncIterator[Repeatable | None]:
+    async def admit(
+        self, caller: Caller, route: Route, request: Request, *, reveals: bool = False
+    ) -> AsyncIterator[Repeatable | None]:
+        if reveals and Scope.ARGS_REVEAL not in caller.scopes:
+            raise Problem(403, "FORBIDDEN", f"this key has no scope {Scope.ARGS_REVEAL}")
         if route.scope not in caller.scopes or (route.is_admin and not caller.is_admin):
             raise Problem(403, "FORBIDDEN", f"this key has no scope {route.scope}")
         key = request.headers.get("idempotency-key")

@@ -25,19 +25,24 @@ START_SECONDS = 30
 
 
 class PlainAccess:
-    """A key is the name of its owner; `admin` is an administrator's."""
+    """A key is the name of its owner; `admin` is an administrator's, and `blind` lacks the scope `args:reveal`."""
 
     async def identify(self, request: Request) -> Caller:
         _, _, key = request.headers.get("authorization", "").partition("Bearer ")
         if not key:
             raise Problem(401, "UNAUTHORIZED", "a key is needed")
-        return Caller(key, None if key == "admin" else key, f"key {key}", frozenset(Scope))
+        scopes = frozenset(Scope) - ({Scope.ARGS_REVEAL} if key == "blind" else set())
+        return Caller(key, None if key == "admin" else key, f"key {key}", scopes)
 
     def __init__(self) -> None:
         self._first: dict[str, datetime] = {}
 
     @asynccontextmanager
-    async def admit(self, _caller: Caller, _route: Any, request: Request) -> AsyncIterator[Repeatable | None]:
+    async def admit(
+        self, caller: Caller, _route: Any, request: Request, *, reveals: bool = False
+    ) -> AsyncIterator[Repeatable | None]:
+        if reveals and Scope.ARGS_REVEAL not in caller.scopes:
+            raise Problem(403, "FORBIDDEN", f"this key has no scope {Scope.ARGS_REVEAL}")
         key = request.headers.get("idempotency-key")
         yield None if key is None else Repeatable(key, self._first.setdefault(key, SystemClock().now()))
 

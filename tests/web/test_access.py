@@ -487,6 +487,27 @@ def test_a_client_that_goes_away_before_its_admission_leaves_no_mark(web: Web, m
     assert web.run(leave) == 200
 
 
+def test_each_request_that_reveals_secrets_leaves_one_entry(web: Web) -> None:
+    job, key = failed(web), web.key("acme")
+    for path in ("/jobs", f"/jobs/{job}", "/jobs/export"):
+        web.request("GET", path, key)
+    before = len(web.app.audit())
+    for path in (f"/jobs/{job}?reveal=true", "/jobs?state=failed&reveal=1", "/jobs/export?reveal=True"):
+        assert web.request("GET", path, key).status_code == 200
+    assert web.request("GET", "/jobs?reveal=perhaps", key).status_code == 400
+    blind = web.key("acme", Scope.JOBS_READ)
+    refused = web.request("GET", f"/jobs/{job}?reveal=true", blind)
+    assert (refused.status_code, refused.json()["scope"]) == (403, "args:reveal")
+    entries = [entry for entry in web.app.audit() if entry.action == "reveal"]
+    assert [(entry.target, entry.status, entry.owner, entry.ip) for entry in reversed(entries)] == [
+        (job, 200, "acme", "192.0.2.1"),
+        ("/jobs?state=failed&reveal=1", 200, "acme", "192.0.2.1"),
+        ("/jobs/export?reveal=True", 200, "acme", "192.0.2.1"),
+    ]
+    # One more for the key without the scope.
+    assert len(web.app.audit()) == before + len(entries) + 1
+
+
 # Foreign ids
 
 

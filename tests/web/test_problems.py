@@ -86,6 +86,22 @@ def test_a_bad_body_is_refused_with_the_path_of_the_mistake(world: World, name: 
     assert world.app.counts().total == jobs
 
 
+@pytest.mark.parametrize(
+    ("option", "value"), [("tags", [" x"]), ("owner", " x"), ("owner", "*"), ("dedupe", "\0"), ("max_attempts", 0)]
+)
+def test_a_bad_option_is_told_apart_from_the_arguments(sqlite_world: World, option: str, value: object) -> None:
+    body = {"kind": "convert", "arguments": {"path": "a"}, option: value}
+    problem = sqlite_world.admin.post("jobs", json=body).json()
+    assert (problem["status"], problem["path"]) == (400, f"$.{option}")
+    assert problem["message"].startswith(f"the option {option} does not fit task 'convert': ")
+
+
+def test_a_parameter_for_administrators_has_its_place_in_the_query(sqlite_world: World) -> None:
+    problem = sqlite_world.acme.get("batches", params={"owner": "bob"}).json()
+    assert (problem["status"], problem["path"]) == (403, "?.owner")
+    assert sqlite_world.acme.post("batches", json={"name": "a", "owner": "bob"}).json()["path"] == "$.owner"
+
+
 POSSIBLE: dict[str, tuple[str, str, str]] = {
     "a field": ("jobs", '{"kind": "convert", "id": "x"}', "unknown field `id`; possible: kind, arguments, delay, "),
     "a field of a filter": ("redrives", '{"filter": {"x": []}}', "unknown field `x`; possible: ids, state, kind, "),

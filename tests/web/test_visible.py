@@ -37,7 +37,16 @@ def test_arguments_and_results_are_masked_without_the_scope(sqlite_world: World)
     assert TOKEN not in visible(job, blind).arguments["why"]
     for path in ("jobs", f"jobs/{job.id}", f"jobs/{job.id}/explain", f"jobs/{job.id}/events", "jobs/export"):
         assert TOKEN not in sqlite_world.acme.get(path).text, path
-    assert TOKEN in sqlite_world.admin.get(f"jobs/{job.id}").json()["arguments"]["why"]
+
+
+def test_secrets_are_shown_only_if_they_are_asked_for(sqlite_world: World) -> None:
+    job = sqlite_world.failed("reject", why=f"token={TOKEN}")
+    for path in ("jobs", f"jobs/{job.id}", "jobs/export"):
+        assert TOKEN not in sqlite_world.admin.get(path).text, path
+        assert TOKEN not in sqlite_world.admin.get(path, params={"reveal": "false"}).text, path
+        assert TOKEN in sqlite_world.admin.get(path, params={"reveal": "true"}).text, path
+        assert sqlite_world.acme.get(path, params={"reveal": "true"}).status_code == 403, path
+    assert TOKEN not in sqlite_world.admin.post(f"jobs/{job.id}/retry", json={}).text
 
 
 def test_an_owner_sees_no_worker_no_person_and_no_traceback(sqlite_world: World) -> None:

@@ -247,6 +247,7 @@ def values_of(name: str, sides: tuple[Side, ...]) -> list[str]:
         "by": list(COLUMNS),
         "format": ["csv", "jsonl"],
         "events": ["true"],
+        "reveal": ["true"],
         "limit": ["1", "1000"],
         "kind": ["runs", "works"],
         "types": list(EVENT_TYPES[:3]),

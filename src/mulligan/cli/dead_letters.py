@@ -6,7 +6,15 @@ from typing import Any
 import click
 
 from mulligan.cli.opening import open_either
-from mulligan.cli.options import CliCommand, SharedOptions, filter_options, job_filter, pass_shared, signed
+from mulligan.cli.options import (
+    CliCommand,
+    SharedOptions,
+    filter_options,
+    job_filter,
+    pass_shared,
+    reveal_option,
+    signed,
+)
 from mulligan.cli.output import echo, print_json, print_json_line, print_table
 from mulligan.cli.parameters import duration
 from mulligan.console.dead_letters import Purge
@@ -19,6 +27,7 @@ from mulligan.values.text import safe
 @filter_options
 @click.option("--events", "with_events", is_flag=True, help="Include the complete history of each job.")
 @click.option("--ids", "ids_only", is_flag=True, help="Only the ids, one a line: … | xargs -r mulligan jobs retry")
+@reveal_option
 @pass_shared
 def export(shared: SharedOptions, /, *, with_events: bool, ids_only: bool, **wanted: Any) -> None:
     """Write jobs as JSON lines. One object for each job, newest first: mulligan jobs export --state failed > file."""

@@ -18,6 +18,7 @@ from mulligan.cli.options import (
     limit_option,
     one_argument,
     pass_shared,
+    reveal_option,
 )
 from mulligan.cli.output import echo, print_fields, print_heading, print_json, print_table, show_table
 from mulligan.cli.parameters import text
@@ -62,6 +63,7 @@ jobs.add_command(last_failures)
 @filter_options
 @limit_option(50)
 @click.option("--cursor", type=text, help="The cursor of the previous list.")
+@reveal_option
 @pass_shared
 def list_jobs(shared: SharedOptions, /, *, limit: int, cursor: str | None, **wanted: Any) -> None:
     """List jobs, newest first."""
@@ -117,6 +119,7 @@ def counts(shared: SharedOptions, /, *, by: str, **wanted: Any) -> None:
 @jobs.command("show")
 @one_argument("job_id", "ID")
 @click.option("--detail", is_flag=True, help="Include the technical detail of the last failure, such as its traceback.")
+@reveal_option
 @pass_shared
 def show(shared: SharedOptions, job_id: str, *, detail: bool) -> None:
     """Show one job in detail."""

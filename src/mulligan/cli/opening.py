@@ -66,7 +66,8 @@ def open_either(shared: SharedOptions, *, watches: bool = False, needs_tasks: bo
     if server := find_server(shared):
         from mulligan.client import Client
 
-        with Client(server, key=shared.key or os.environ.get("MULLIGAN_KEY")) as client:
+        key = shared.key or os.environ.get("MULLIGAN_KEY")
+        with Client(server, key=key, reveal=shared.reveal) as client:
             yield client
         return
     with open_for_watching(shared) if watches else open_existing(shared, needs_tasks=needs_tasks) as app:

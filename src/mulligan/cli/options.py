@@ -29,6 +29,7 @@ class SharedOptions:
     server: str | None = None
     key: str | None = field(default=None, repr=False)
     as_json: bool = False
+    reveal: bool = False
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -64,6 +65,15 @@ SHARED = (
         is_flag=True,
         help='For programs: JSON on stdout, an error as {"error": {"type", "message"}} on stderr.',
     ),
+)
+
+
+reveal_option = click.option(
+    "--reveal",
+    is_flag=True,
+    expose_value=False,
+    callback=_keep,
+    help="With a server: show secrets in arguments and results. It needs the scope args:reveal and is audited.",
 )
 
 

@@ -16,7 +16,7 @@ from mulligan.client.follow import Following
 from mulligan.console.batches import Batch, Retried
 from mulligan.console.dead_letters import ExportedJob, Purge
 from mulligan.console.results import result_of
-from mulligan.errors import BatchExpired, IllegalMove
+from mulligan.errors import BatchExpired, IllegalMove, ServerError
 from mulligan.explain import Explanation
 from mulligan.records.alert import AlertBoard, AlertRule
 from mulligan.records.batch import BatchState
@@ -40,6 +40,7 @@ from mulligan.values.duration import Duration, parse
 
 # How often `wait` looks, in seconds: often at first.
 FIRST_LOOK, LONGEST_LOOK, GROWTH = 0.05, 1.0, 1.5
+FORBIDDEN = 403
 
 
 class Client:
@@ -54,6 +55,8 @@ class Client:
     `timeout`  how long one answer may take
     `patience` how long a call is repeated, in all: after a cut connection, and as the server asks with Retry-After
     `context`  an `ssl.SSLContext`, for example for a certificate authority of your own
+    `reveal`   whether `job`, `jobs` and `export` show the secrets in arguments and results. The key must have the scope
+               `args:reveal`, and the server records each such call in its audit
 
     Verbs return the same records and raise the same errors as those of an App; ServerError for what an App does not
     know: no connection, a key that is not accepted or does not allow the call. A change that is repeated is carried out
@@ -69,8 +72,11 @@ class Client:
         timeout: Duration = "30s",
         patience: Duration = "30s",
         context: ssl.SSLContext | None = None,
+        reveal: bool = False,
     ) -> None:
         self._server = Connection(url.rstrip("/"), key, parse(timeout), parse(patience), context)
+        self._reveal = reveal
+        self._may_reveal = True
 
     def __repr__(self) -> str:
         return f"<Client {self._server.url}>"
@@ -107,18 +113,31 @@ class Client:
     def wait(self, job: Job[Any] | str, timeout: Duration | None = None) -> Any:
         """Wait until a job is over and return its result, as JSON has it.
 
+        Secrets in it are masked if the key lacks the scope `args:reveal`.
         Raises JobFailed, JobCancelled, ResultExpired, TimeoutError and JobNotFound.
         """
         job_id = job if isinstance(job, str) else job.id
         clock, look = self._server.clock, FIRST_LOOK
         end = None if timeout is None else clock.monotonic() + parse(timeout).total_seconds()
-        while not (found := self.job(job_id)).state.is_final:
+        while not (found := self._find(job_id, reveal=False)).state.is_final:
             left = look if end is None else min(look, end - clock.monotonic())
             if left <= 0:
                 raise TimeoutError(f"job {job_id!r} is still {found.state}")
             self._server.pause(left)
             look = min(look * GROWTH, LONGEST_LOOK)
-        return result_of(found)
+        return result_of(self._with_result(found))
+
+    def _with_result(self, job: Job[Any]) -> Job[Any]:
+        """The job with its result in clear, if the key allows it. Only this call of `wait` is recorded in the audit."""
+        if not self._may_reveal or not isinstance(job.result, str | list | dict):
+            return job
+        try:
+            return self._find(job.id, reveal=True)
+        except ServerError as error:
+            if error.status != FORBIDDEN:
+                raise
+            self._may_reveal = False
+            return job
 
     async def wait_async(self, job: Job[Any] | str, timeout: Duration | None = None) -> Any:
         """Like `wait`, without blocking the event loop."""
@@ -128,7 +147,10 @@ class Client:
 
     def job(self, job_id: str) -> Job[Any]:
         """Return one job as it is now. Raises JobNotFound."""
-        return self._job(self._server.get(f"/jobs/{_part(job_id)}", job_id=job_id))
+        return self._find(job_id, reveal=self._reveal)
+
+    def _find(self, job_id: str, *, reveal: bool) -> Job[Any]:
+        return self._job(self._server.get(f"/jobs/{_part(job_id)}", _revealed(reveal=reveal), job_id=job_id))
 
     def find_id(self, what: str, part: str) -> str:
         """Complete the id of a `"job"`, `"batch"` or `"redrive"` that begins or ends with `part`."""
@@ -138,7 +160,12 @@ class Client:
 
     def jobs(self, wanted: JobFilter | None = None, *, limit: int = 50, cursor: str | None = None) -> Page[Any]:
         """Return one page of jobs, newest first."""
-        query = {**document_of(wanted or JobFilter()), "limit": limit, "cursor": cursor}
+        query = {
+            **document_of(wanted or JobFilter()),
+            "limit": limit,
+            "cursor": cursor,
+            **_revealed(reveal=self._reveal),
+        }
         return record_of(Page, self._server.get("/jobs", query))
 
     def blocked_by(self, jobs: Sequence[Job[Any]]) -> dict[str, str]:
@@ -161,7 +188,8 @@ class Client:
 
         Raises ServerError if the export breaks off: it is not complete then.
         """
-        for line in self._server.lines("/jobs/export", {**document_of(wanted or JobFilter()), "events": events}):
+        query = {**document_of(wanted or JobFilter()), "events": events, **_revealed(reveal=self._reveal)}
+        for line in self._server.lines("/jobs/export", query):
             document = msgspec.json.decode(line)
             history = tuple(record_of(Event, event) for event in document.pop("events", ()))
             yield ExportedJob(self._job(document), history)
@@ -904,6 +932,11 @@ class _RemoteBatches:
 
 def _subscription(subscription: str) -> str:
     return f"/subscriptions/{_part(subscription)}"
+
+
+def _revealed(*, reveal: bool) -> dict[str, bool]:
+    # A server of an earlier version does not know the parameter.
+    return {"reveal": True} if reveal else {}
 
 
 def _part(name: str) -> str:

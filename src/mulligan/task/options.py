@@ -48,15 +48,15 @@ class JobOptions:
     connection: Any = field(default=None, repr=False, compare=False)
 
 
-def _require(kind: str, option: str, value: Any, requirement: Requirement) -> Any:
+def _require(kind: str, option: str, value: Any, requirement: Requirement, *, called: str | None = None) -> Any:
     if not requirement.fits(value):
-        raise InvalidArguments(kind, not_allowed(option, value, requirement.allowed))
+        raise InvalidArguments(kind, not_allowed(called or option, value, requirement.allowed), option=option)
     return value
 
 
 def check_id(kind: str, given: UUID | str) -> str:
     if given == "":
-        raise InvalidArguments(kind, "an id must not be empty: every such job would be the same one")
+        raise InvalidArguments(kind, "an id must not be empty: every such job would be the same one", option="id")
     text = str(given) if isinstance(given, UUID) else str(_require(kind, "id", given, _ID))
     return text.lower() if is_id(text.lower()) else text
 
@@ -69,7 +69,9 @@ def batch_id(kind: str, batch: BatchRecord | str | None) -> str | None:
 
 def check_owner(kind: str, owner: str) -> str:
     if owner == EVERY_OWNER:
-        raise InvalidArguments(kind, "owner is '*', which stands for every owner; a job has one, or none")
+        raise InvalidArguments(
+            kind, "owner is '*', which stands for every owner; a job has one, or none", option="owner"
+        )
     return owner
 
 
@@ -78,7 +80,7 @@ def owner_in(kind: str, batch: BatchRecord | str, owner: str) -> str:
     if not isinstance(batch, BatchRecord) or owner == batch.owner:
         return owner
     if owner:
-        raise InvalidArguments(kind, f"owner is {owner!r}, but the batch belongs to {batch.owner!r}")
+        raise InvalidArguments(kind, f"owner is {owner!r}, but the batch belongs to {batch.owner!r}", option="owner")
     return batch.owner
 
 
@@ -88,7 +90,9 @@ def check_label(kind: str, option: str, name: str) -> str:
 
 def check_key(kind: str, dedupe: str) -> str:
     if dedupe == "":
-        raise InvalidArguments(kind, "a dedupe key must not be empty: every such job would be the same one")
+        raise InvalidArguments(
+            kind, "a dedupe key must not be empty: every such job would be the same one", option="dedupe"
+        )
     return str(_require(kind, "dedupe", dedupe, _DEDUPE))
 
 
@@ -100,14 +104,18 @@ def check_attempts(kind: str, number: int | None, *, at_most_once: bool) -> int 
     if number is None:
         return None
     if at_most_once and number != 1:
-        raise InvalidArguments(kind, f"max_attempts is {number!r:.80}, but this task runs at most once")
+        raise InvalidArguments(
+            kind, f"max_attempts is {number!r:.80}, but this task runs at most once", option="max_attempts"
+        )
     return int(_require(kind, "max_attempts", number, _ATTEMPTS))
 
 
 def check_length(kind: str, timeout: Duration | None) -> timedelta | None:
     length = None if timeout is None else parse(timeout)
     if length is not None and not length:
-        raise InvalidArguments(kind, not_allowed("timeout", timeout, "greater than zero, such as '30s'"))
+        raise InvalidArguments(
+            kind, not_allowed("timeout", timeout, "greater than zero, such as '30s'"), option="timeout"
+        )
     return length
 
 
@@ -123,13 +131,15 @@ def check_moment(kind: str, moment: datetime | None) -> datetime | None:
             return moment.astimezone(UTC)
     except (AttributeError, OverflowError):
         pass
-    raise InvalidArguments(kind, not_allowed("submitted_at", moment, "a datetime with a time zone"))
+    raise InvalidArguments(
+        kind, not_allowed("submitted_at", moment, "a datetime with a time zone"), option="submitted_at"
+    )
 
 
 def check_tags(kind: str, tags: Iterable[str]) -> tuple[str, ...]:
     if isinstance(tags, str):
-        raise InvalidArguments(kind, not_allowed("tags", tags, "a list of strings"))
-    found = tuple(check_label(kind, "a tag", tag) for tag in tags)
+        raise InvalidArguments(kind, not_allowed("tags", tags, "a list of strings"), option="tags")
+    found = tuple(str(_require(kind, "tags", tag, NAME, called="a tag")) for tag in tags)
     if len(found) > MOST_TAGS:
-        raise InvalidArguments(kind, f"at most {MOST_TAGS} tags, not {len(found)}")
+        raise InvalidArguments(kind, f"at most {MOST_TAGS} tags, not {len(found)}", option="tags")
     return found

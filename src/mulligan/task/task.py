@@ -322,7 +322,8 @@ class Task(Generic[P, C, R]):
         commit: an idle worker finds the job within 2 seconds. Errors of the connection's library are raised unchanged.
         """
         if dedupe is None and dedupe_for is not None:
-            raise InvalidArguments(self.name, "dedupe_for is given without dedupe, the key that tells jobs apart")
+            problem = "dedupe_for is given without dedupe, the key that tells jobs apart"
+            raise InvalidArguments(self.name, problem, option="dedupe_for")
         owner = "" if owner == "" else check_owner(self.name, check_label(self.name, "owner", owner))
         return Submission(
             self,

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from mulligan.app import App
-from mulligan.errors import BadArgument
+from mulligan.errors import BadArgument, InvalidArguments
 from mulligan.records.job import Job
 from mulligan.web.access.caller import ANONYMOUS, Caller
 from mulligan.web.access.console import Console
@@ -37,9 +37,11 @@ class Access(Protocol):
         """Count a request whose signature does not fit. Raises a Problem, 429, if its address has had too many."""
         ...
 
-    def admit(self, caller: Caller, route: Route, request: Request) -> AbstractAsyncContextManager[Repeatable | None]:
-        """Check scope and rate, and record a change in the audit. The value is that of a change with an
-        Idempotency-Key. Leaving the block records how the change ended."""
+    def admit(
+        self, caller: Caller, route: Route, request: Request, *, reveals: bool = False
+    ) -> AbstractAsyncContextManager[Repeatable | None]:
+        """Check scope and rate, and record a change in the audit, or that secrets are revealed. The value is that of a
+        change with an Idempotency-Key. Leaving the block records how the change ended."""
         ...
 
 
@@ -65,7 +67,8 @@ class Endpoint:
         if (anonymous := self._find_anonymous(request)) is not None:
             return await self._carry_out(anonymous, request, None)
         caller = await self.access.identify(request)
-        async with self.access.admit(caller, self.route, request) as repeatable:
+        reveals = self.route.reveals(request)
+        async with self.access.admit(caller, self.route, request, reveals=reveals) as repeatable:
             answer = await self._carry_out(caller, request, repeatable)
             if self.route.is_change:
                 request.state.after = hash_body(answer.body)
@@ -88,7 +91,8 @@ class Endpoint:
         is_large = len(body) > LARGE_BODY
         request_id, first_at = (None, None) if repeatable is None else (repeatable.request_id, repeatable.first_at)
         thread = self.large.thread if is_large else None
-        call = Call(caller, Console(self.app, caller), request, request_id, first_at, thread)
+        is_revealed = route.reveals(request)
+        call = Call(caller, Console(self.app, caller), request, request_id, first_at, thread, is_revealed)
         if not is_large:
             return await self._handle(call, arguments, body)
         async with self.large.admit(len(body)):
@@ -104,12 +108,12 @@ class Endpoint:
         # A job that was stored before may be larger than the request.
         is_old = isinstance(found, Job) and found.is_duplicate
         shown = replace(call, thread=self.large.thread) if is_old else call
-        return await shown.compute(lambda: self._render(found, call.caller))
+        return await shown.compute(lambda: self._render(found, call.viewer))
 
     def _call(self, call: Call, arguments: dict[str, Any]) -> Response:
         if self.route.is_change:
             call.request.state.before = hash_target(self.route, call)
-        return self._render(self.route.handler(call, **arguments), call.caller)
+        return self._render(self.route.handler(call, **arguments), call.viewer)
 
     def _render(self, found: Any, caller: Caller) -> Response:
         answer = self.route.answer
@@ -123,8 +127,19 @@ class Endpoint:
 
     def _locate(self, error: Exception, problem: Problem) -> Problem:
         """Add the place of a value that a verb refused, if the problem does not name it."""
-        if isinstance(error, BadArgument) and "path" not in problem.fields:
+        name = _refused_value(error)
+        if name is not None and "path" not in problem.fields:
             for kind, place in ((self.route.query, "?"), (self.route.body, "$")):
-                if kind is not None and error.name in kind.__struct_fields__:
-                    problem.fields["path"] = f"{place}.{error.name}"
+                if kind is not None and name in kind.__struct_fields__:
+                    problem.fields["path"] = f"{place}.{name}"
         return problem
+
+
+def _refused_value(error: Exception) -> str | None:
+    """The name of the value, if the error tells it."""
+    match error:
+        case BadArgument():
+            return error.name
+        case InvalidArguments():
+            return error.option
+    return None

@@ -37,6 +37,8 @@ T = TypeVar("T")
 Handler = Callable[..., Any]
 
 PREFIX = "/api/v1"
+# The query parameter of routes that can show the secrets in arguments and results.
+REVEAL = "reveal"
 # A path parameter, and how it is matched: `{name:path}` may contain slashes.
 _PARAMETER = re.compile(r"{(\w+)(?::\w+)?}")
 
@@ -44,7 +46,8 @@ _PARAMETER = re.compile(r"{(\w+)(?::\w+)?}")
 @dataclass(frozen=True, slots=True)
 class Call:
     """What a handler knows of its request. `request_id` makes a change repeatable: it comes from Idempotency-Key.
-    `first_at` is when the first request with this key came. `thread` computes for a large request."""
+    `first_at` is when the first request with this key came. `thread` computes for a large request. `is_revealed`: the
+    secrets in arguments and results are shown; access has checked and recorded it."""
 
     caller: Caller
     console: Console
@@ -52,6 +55,12 @@ class Call:
     request_id: str | None = None
     first_at: datetime | None = None
     thread: Executor | None = None
+    is_revealed: bool = False
+
+    @property
+    def viewer(self) -> Caller:
+        """The caller, as records are shown to it."""
+        return self.caller if self.is_revealed else self.caller.masked
 
     async def compute(self, work: Callable[[], T]) -> T:
         """On the event loop; in a thread if the request is large, so that other requests do not wait."""
@@ -164,6 +173,12 @@ class Route:
     @property
     def is_change(self) -> bool:
         return self.method not in ("GET", "HEAD")
+
+    def reveals(self, request: Request) -> bool:
+        """Whether the request asks for the secrets in arguments and results."""
+        if self.query is None or REVEAL not in self.query.__struct_fields__:
+            return False
+        return request.query_params.get(REVEAL, "").lower() in ("true", "1")
 
     @property
     def is_async(self) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -22,7 +23,7 @@ from mulligan.web.large import LargeRequests
 from mulligan.web.pages.dashboard import Dashboard
 from mulligan.web.pages.page import Pages
 from mulligan.web.problems import Problem, respond
-from mulligan.web.route import Route, collect
+from mulligan.web.route import PREFIX, Route, collect
 from mulligan.web.stream.hub import Hub
 
 
@@ -31,9 +32,11 @@ def asgi(app: App, access: Access | None = None, *, pages: Sequence[Pages] = ())
     in its store decide about access. With another access there are no pages: they need sessions. `pages` are groups of
     pages beside those that every dashboard has."""
     routes, shown, hub = collect(GROUPS), list[BaseRoute](), Hub(app)
+    dashboard: Dashboard | None = None
     if access is None:
         access = KeyAccess(app)
-        shown = Dashboard(app, access, hub, more=pages).routes()
+        dashboard = Dashboard(app, access, hub, more=pages)
+        shown = dashboard.routes()
     description, large = Description(app, routes), LargeRequests()
     paths: list[BaseRoute] = [
         *_paths(app, access, routes, large),
@@ -53,7 +56,7 @@ def asgi(app: App, access: Access | None = None, *, pages: Sequence[Pages] = ())
     found = Starlette(
         routes=paths,
         middleware=[Middleware(Guard)],
-        exception_handlers={HTTPException: _routing_problem},
+        exception_handlers={HTTPException: partial(_routing_problem, dashboard)},
         lifespan=lifespan,
     )
     # A redirect would lose the body of a change.
@@ -90,10 +93,18 @@ class Methods:
         await response(scope, receive, send)
 
 
-async def _routing_problem(request: Request, error: Exception) -> Response:
+async def _routing_problem(dashboard: Dashboard | None, request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
+        if dashboard is not None and _wants_page(request):
+            return await dashboard.show_missing(request)
         return respond(not_found(request))
     headers = dict(error.headers or {})
     message = f"{request.url.path:.200} has no {request.method}; it has: {headers.get('Allow', '')}"
     return respond(Problem(error.status_code, "METHOD_NOT_ALLOWED", message, headers=headers))
+
+
+def _wants_page(request: Request) -> bool:
+    """A browser, outside of the API."""
+    path = request.url.path.removeprefix(request.scope.get("root_path", ""))
+    return not path.startswith(f"{PREFIX}/") and "text/html" in request.headers.get("accept", "")

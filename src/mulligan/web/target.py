@@ -26,7 +26,7 @@ def hash_target(route: Route, call: Call) -> str | None:
             (name,) = call.request.path_params.values()
             # The change itself says that there is no such target.
             with suppress(MulliganError, StopIteration):
-                found = visible(find(call.console, name), call.caller)
+                found = visible(find(call.console, name), call.viewer)
                 return hash_body(msgspec.json.encode(document_of(found)))
     return None
 

@@ -5,6 +5,7 @@ import logging
 import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
@@ -23,7 +24,7 @@ from mulligan.records.admission import (
     NewAuditEntry,
     RateExceeded,
 )
-from mulligan.records.key import Key
+from mulligan.records.key import Key, Scope
 from mulligan.settings import Settings
 from mulligan.web.access.admissions import Admissions
 from mulligan.web.access.authentication import Authentication, read_bearer
@@ -38,6 +39,8 @@ logger = logging.getLogger("mulligan.web")
 # How often the time of a key's last use is stored, at most.
 NOTED_EVERY = 60.0
 LONGEST_TARGET = 200
+# The action of a request that shows the secrets of a job, or of a list of jobs.
+REVEAL = "reveal"
 UNKNOWN_ADDRESS = "unknown"
 FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
 # Addresses and keys that are remembered here.
@@ -98,13 +101,16 @@ class KeyAccess:
 
     @asynccontextmanager
     async def admit(
-        self, caller: Caller, route: Terms, request: Request, *, name: str | None = None
+        self, caller: Caller, route: Terms, request: Request, *, name: str | None = None, reveals: bool = False
     ) -> AsyncIterator[Repeatable | None]:
-        """`name` is the client's own name of a change, if it is not in the header. Raises a Problem: 403, 409, 429."""
-        refusal = _refusal(caller, route)
+        """`name` is the client's own name of a change, if it is not in the header. With `reveals`, the secrets in
+        arguments and results are shown, which is recorded like a change. Raises a Problem: 403, 409, 429."""
+        refusal = _refusal(caller, route, reveals=reveals)
         is_change = route.is_change and refusal is None
         request_id = read_request_id(request, caller, name) if is_change else None
         change = self._entry(caller, route, request, request_id) if is_change else None
+        if reveals and refusal is None:
+            change = self._reveal_entry(caller, route, request)
         wanted = AdmissionRequest(
             subject=f"key/{caller.key}",
             rate=self._settings().request_rate,
@@ -160,6 +166,11 @@ class KeyAccess:
             ip=client_address(request),
         )
 
+    def _reveal_entry(self, caller: Caller, route: Terms, request: Request) -> NewAuditEntry:
+        """Its target is the job, or the list with its filter."""
+        entry = self._entry(caller, route, request, None)
+        return replace(entry, action=REVEAL, target=entry.target or _bounded(f"{route.path}?{request.url.query}"))
+
     def _find_used(self, key: str) -> str | None:
         """The key, if the time of its last use may be out of date."""
         now = self._clock().monotonic()
@@ -183,12 +194,13 @@ def to_caller(key: Key) -> Caller:
     )
 
 
-def _refusal(caller: Caller, route: Terms) -> Problem | None:
+def _refusal(caller: Caller, route: Terms, *, reveals: bool) -> Problem | None:
     if route.is_admin and not caller.is_admin:
         return Problem(403, "FORBIDDEN", "only an administrator's key allows this")
-    if route.scope is not None and route.scope not in caller.scopes:
-        message = f"the key does not allow this: it lacks the scope {route.scope}"
-        return Problem(403, "FORBIDDEN", message, scope=str(route.scope))
+    for scope in (route.scope, Scope.ARGS_REVEAL if reveals else None):
+        if scope is not None and scope not in caller.scopes:
+            message = f"the key does not allow this: it lacks the scope {scope}"
+            return Problem(403, "FORBIDDEN", message, scope=str(scope))
     return None
 
 

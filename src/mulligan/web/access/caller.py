@@ -1,7 +1,8 @@
 """The caller of a request: a key, its owner, and what it allows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Self
 
 from mulligan.records.key import Scope
 
@@ -21,6 +22,11 @@ class Caller:
     @property
     def is_admin(self) -> bool:
         return self.owner is None
+
+    @property
+    def masked(self) -> Self:
+        """The caller, who is not shown the secrets in arguments and results."""
+        return replace(self, scopes=self.scopes - {Scope.ARGS_REVEAL})
 
 
 # The caller of a route that needs no key.

@@ -14,7 +14,7 @@ from mulligan.errors import KeyRefused
 from mulligan.records.key import Key
 from mulligan.records.web_session import LASTS
 from mulligan.values.clock import Clock
-from mulligan.web.access.access import to_caller
+from mulligan.web.access.access import KeyAccess, to_caller
 from mulligan.web.access.authentication import Authentication
 from mulligan.web.access.caller import Caller
 from mulligan.web.access.origin import is_same_origin
@@ -41,20 +41,20 @@ class Visitor:
 class SessionAccess:
     """Finds the session of a request. A session that ends, or whose key is revoked, ends within a second."""
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(self, app: App, access: KeyAccess) -> None:
+        self._app, self._access = app, access
         clock: Callable[[], Clock] = app.wiring.clock
         self._authentication = Authentication(self._find, clock)
 
     async def identify(self, request: Request) -> Visitor:
-        """Raises a Problem, 401, for a request without a session."""
-        token = request.cookies.get(cookie_name(request), "")
-        try:
-            if not token:
-                raise KeyRefused
-            return Visitor(to_caller(await self._authentication.find(token)), token)
-        except KeyRefused:
-            raise Problem(401, "UNAUTHORIZED", "sign in first") from None
+        """Raises a Problem: 401 for a request without a session, 429 for an address with too many failures."""
+        if token := session_token(request):
+            try:
+                return Visitor(to_caller(await self._authentication.find(token)), token)
+            except KeyRefused:
+                # A request without a cookie is no attempt: it is led to the form.
+                await self._access.charge_failure(request)
+        raise Problem(401, "UNAUTHORIZED", "sign in first")
 
     def _find(self, token: str) -> Key:
         found = self._app.wiring.web_sessions.find(token)
@@ -78,17 +78,24 @@ def is_secure(request: Request) -> bool:
     return request.url.scheme == "https"
 
 
-def cookie_name(request: Request) -> str:
-    """Browsers keep the first form to encrypted connections and to this host. Without encryption, which is for this
-    machine only, servers on other ports would share a cookie of the same name."""
-    return "__Host-mulligan" if is_secure(request) else f"mulligan-{request.url.port or 80}"
+def cookie_name(request: Request, use: str = "") -> str:
+    """The cookie of the session, or one with another use. Browsers keep the first form to encrypted connections and
+    to this host. Without encryption, which is for this machine only, servers on other ports would share a cookie of the
+    same name."""
+    name = "__Host-mulligan" if is_secure(request) else f"mulligan-{request.url.port or 80}"
+    return f"{name}-{use}" if use else name
 
 
-def set_cookie(request: Request, response: Response, token: str) -> None:
+def session_token(request: Request) -> str:
+    """The token in the cookie; empty without one. It need not be that of a session."""
+    return request.cookies.get(cookie_name(request), "")
+
+
+def set_cookie(request: Request, response: Response, value: str, *, use: str = "", lasts: timedelta = LASTS) -> None:
     response.set_cookie(
-        cookie_name(request),
-        token,
-        max_age=int(LASTS.total_seconds()),
+        cookie_name(request, use),
+        value,
+        max_age=int(lasts.total_seconds()),
         path="/",
         secure=is_secure(request),
         httponly=True,
@@ -96,8 +103,10 @@ def set_cookie(request: Request, response: Response, token: str) -> None:
     )
 
 
-def drop_cookie(request: Request, response: Response) -> None:
-    response.delete_cookie(cookie_name(request), path="/", secure=is_secure(request), httponly=True, samesite="lax")
+def drop_cookie(request: Request, response: Response, *, use: str = "") -> None:
+    response.delete_cookie(
+        cookie_name(request, use), path="/", secure=is_secure(request), httponly=True, samesite="lax"
+    )
 
 
 def check_csrf(request: Request, visitor: Visitor, given: str) -> None:

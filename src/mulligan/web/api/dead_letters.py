@@ -15,7 +15,7 @@ from mulligan.records.document import Document, document_of, document_type
 from mulligan.records.job import Job
 from mulligan.records.key import Scope
 from mulligan.web.access.caller import Caller
-from mulligan.web.api.terms import Duration, ReasonGiven
+from mulligan.web.api.terms import Duration, ReasonGiven, Reveal
 from mulligan.web.filters import Filter, filter_type, to_filter
 from mulligan.web.route import Call, One, Response, Routes, Text
 from mulligan.web.visible import visible
@@ -29,7 +29,9 @@ FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 CHUNK = 50
 COLUMNS = [field.name for field in msgspec.structs.fields(document_type(Job)) if field.name not in Job._shape.given]
 
-ExportQuery = filter_type("ExportQuery", format=(Literal["jsonl", "csv"], "jsonl"), events=(bool, False))
+ExportQuery = filter_type(
+    "ExportQuery", format=(Literal["jsonl", "csv"], "jsonl"), events=(bool, False), reveal=(Reveal, False)
+)
 
 
 @routes.get("/jobs/export", scope=Scope.JOBS_READ, answer=Text((LINES, CSV)), query=ExportQuery)
@@ -40,7 +42,7 @@ def export(call: Call, query: Any) -> Response:
     """
     with_events = query.events and query.format == "jsonl"
     found = call.console.export(to_filter(query), events=with_events)
-    return stream_jobs(found, call.caller, query.format, with_events=with_events)
+    return stream_jobs(found, call.viewer, query.format, with_events=with_events)
 
 
 def stream_jobs(found: Iterator[ExportedJob], caller: Caller, form: str, *, with_events: bool) -> Response:

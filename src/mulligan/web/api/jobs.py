@@ -14,21 +14,21 @@ from mulligan.records.event import Event
 from mulligan.records.job import Job, Page
 from mulligan.records.key import Scope
 from mulligan.records.progress import Progress
-from mulligan.web.api.terms import PageSize, String
+from mulligan.web.api.terms import PageSize, Reveal, String
 from mulligan.web.filters import filter_type, to_filter
 from mulligan.web.route import Call, Many, One, Routes
 from mulligan.web.visible import visible
 
 routes = Routes("Jobs")
 
-JobsQuery = filter_type("JobsQuery", limit=(PageSize, 50), cursor=(String | None, None))
+JobsQuery = filter_type("JobsQuery", limit=(PageSize, 50), cursor=(String | None, None), reveal=(Reveal, False))
 CountsQuery = filter_type("CountsQuery", by=(Literal[tuple(COLUMNS)], "state"))
 
 
 @routes.get("/jobs", scope=Scope.JOBS_READ, answer=One(Page), query=JobsQuery)
 def jobs(call: Call, query: Any) -> Any:
     """One page of jobs, newest first. `cursor` of the answer leads to the next page; it is null on the last."""
-    page = visible(call.console.jobs(to_filter(query), limit=query.limit, cursor=query.cursor), call.caller)
+    page = visible(call.console.jobs(to_filter(query), limit=query.limit, cursor=query.cursor), call.viewer)
     blocked = call.console.blocked_by(page.jobs)
     found = [document_of(job, blocked_by=blocked.get(job.id)) for job in page.jobs]
     return {"jobs": found, "cursor": page.cursor, "damaged": list(page.damaged)}
@@ -69,13 +69,17 @@ class IdsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 def last_failures(call: Call, query: IdsQuery) -> Any:
     """The last failure of each of these jobs: for a page of jobs at once."""
     found = call.console.last_failures(query.ids)
-    return LastFailures(failures={job_id: visible(event, call.caller) for job_id, event in found.items()})
+    return LastFailures(failures={job_id: visible(event, call.viewer) for job_id, event in found.items()})
+
+
+class Revealed(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    reveal: Reveal = False
 
 
 @routes.get("/jobs/{job_id}", scope=Scope.JOBS_READ, answer=One(Job), errors=[JobNotFound])
-def job(call: Call, job_id: str) -> Any:
+def job(call: Call, job_id: str, query: Revealed) -> Any:  # noqa: ARG001 - the endpoint reads it
     """One job as it is now."""
-    found = visible(call.console.job(job_id), call.caller)
+    found = visible(call.console.job(job_id), call.viewer)
     return document_of(found, blocked_by=call.console.blocked_by([found]).get(found.id))
 
 

@@ -24,6 +24,14 @@ PageSize = Annotated[int, Meta(ge=1, le=LARGEST_PAGE)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 ReasonGiven = Annotated[str, Meta(max_length=LONGEST_TEXT, description="Why; it is stored with the change.")]
 
+Reveal = Annotated[
+    bool,
+    Meta(
+        description="Show the secrets in arguments and results, which are masked otherwise. It needs the scope "
+        "`args:reveal`, and is recorded in the audit."
+    ),
+]
+
 
 class Reason(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     reason: ReasonGiven | None = None
@@ -43,5 +51,7 @@ def admin_only(call: Call, **terms: Any) -> dict[str, Any]:
     found = given(**terms)
     if found and not call.caller.is_admin:
         name = next(iter(found))
-        raise Problem(403, "FORBIDDEN", f"{name!r} can be given with an administrator's key only", path=f"$.{name}")
+        place = "?" if call.request.method == "GET" else "$"
+        message = f"{name!r} can be given with an administrator's key only"
+        raise Problem(403, "FORBIDDEN", message, path=f"{place}.{name}")
     return found

@@ -1,7 +1,10 @@
 """The routes of the dashboard."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -11,14 +14,15 @@ from starlette.types import Receive, Scope, Send
 from mulligan.app import App
 from mulligan.errors import StoreError
 from mulligan.web.access.access import KeyAccess
-from mulligan.web.access.sessions import CSRF_FIELD, SessionAccess, Visitor, check_csrf, is_secure
+from mulligan.web.access.sessions import CSRF_FIELD, SessionAccess, Visitor, check_csrf, set_cookie
+from mulligan.web.guard import not_found
 from mulligan.web.pages import PAGES
 from mulligan.web.pages.endpoint import BACK_FIELD, PageEndpoint, is_local
 from mulligan.web.pages.form import read_fields
 from mulligan.web.pages.live import Ticks
 from mulligan.web.pages.menu import Menu
 from mulligan.web.pages.page import SEE_OTHER, Page, Pages
-from mulligan.web.pages.render import SCHEME_COOKIE, SCHEMES, Renderer
+from mulligan.web.pages.render import SCHEME, SCHEMES, Renderer
 from mulligan.web.pages.sign_in import SignInPages
 from mulligan.web.pages.static import StaticFiles
 from mulligan.web.problems import Problem, respond
@@ -26,14 +30,14 @@ from mulligan.web.stream.hub import Hub
 from mulligan.web.stream.response import EventStream
 from mulligan.web.stream.wanted import Wanted
 
-YEAR = 365 * 86_400
+YEAR = timedelta(days=365)
 HIGHEST = 2**63 - 1
 
 
 class Dashboard:
     def __init__(self, app: App, access: KeyAccess, hub: Hub, *, more: Sequence[Pages] = ()) -> None:
         self._app, self._access, self._hub, self._more = app, access, hub, more
-        self.sessions = SessionAccess(app)
+        self.sessions = SessionAccess(app, access)
         self._static = StaticFiles()
         menu = Menu(app, lambda: app.wiring.clock().monotonic(), more=[group.menu for group in more if group.menu])
         self._renderer = Renderer(app, self._static, menu, [group.templates for group in more if group.templates])
@@ -43,6 +47,7 @@ class Dashboard:
         return [
             *sign_in.routes(),
             Route("/static/{name}", self._static.serve, methods=["GET"]),
+            Route("/failures", self.show_failures, methods=["GET"]),
             Route("/live", self.follow, methods=["GET"]),
             Route("/scheme", self.choose_scheme, methods=["POST"]),
             *self._pages([*PAGES, *(page for group in self._more for page in group.declared)]),
@@ -56,6 +61,20 @@ class Dashboard:
         # `/jobs/selected` before `/jobs/{job_id}`, and `/services/{name:path}/open` before `/services/{name:path}`.
         ordered = sorted(methods.items(), key=lambda each: ("{" in each[0], -len(each[0])))
         return [Route(path, PageMethods(endpoints), methods=list(endpoints)) for path, endpoints in ordered]
+
+    async def show_failures(self, request: Request) -> Response:
+        """The failures are the first page. The addresses of groups suggest this one."""
+        return RedirectResponse(f"{request.scope.get('root_path', '')}/", status_code=SEE_OTHER)
+
+    async def show_missing(self, request: Request) -> Response:
+        """The page for an address that does not exist."""
+        visitor: Visitor | None = None
+        with suppress(Problem, StoreError):
+            visitor = await self.sessions.identify(request)
+        values = {"problem": not_found(request), "is_change": False}
+        return await asyncio.to_thread(
+            self._renderer.page, request, "problem.html", values, status=404, visitor=visitor
+        )
 
     async def follow(self, request: Request) -> Response:
         """Say when something changed after the position `after` that the person may see; with `job` or `batch`, only
@@ -90,7 +109,7 @@ class Dashboard:
         chosen, back = ("".join(fields.get(name, [])) for name in ("scheme", BACK_FIELD))
         response = RedirectResponse(back if is_local(back) else "/", status_code=SEE_OTHER)
         scheme = chosen if chosen in SCHEMES else "auto"
-        response.set_cookie(SCHEME_COOKIE, scheme, max_age=YEAR, path="/", samesite="lax", secure=is_secure(request))
+        set_cookie(request, response, scheme, use=SCHEME, lasts=YEAR)
         return response
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from hmac import compare_digest
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +17,16 @@ from mulligan.app import App
 from mulligan.errors import MulliganError
 from mulligan.web.access.access import KeyAccess
 from mulligan.web.access.console import Console
-from mulligan.web.access.sessions import CSRF_FIELD, SessionAccess, Visitor, check_csrf, cookie_name, sign
+from mulligan.web.access.sessions import (
+    CSRF_FIELD,
+    SessionAccess,
+    Visitor,
+    check_csrf,
+    cookie_name,
+    drop_cookie,
+    set_cookie,
+    sign,
+)
 from mulligan.web.pages.form import decode_form, read_fields
 from mulligan.web.pages.page import SEE_OTHER, Done, Page, PageCall, View
 from mulligan.web.pages.render import Answer, Renderer
@@ -27,7 +37,7 @@ logger = logging.getLogger("mulligan.web")
 
 # Fields that each form has: its own name, and the page that it is on.
 REQUEST_FIELD, BACK_FIELD = "request", "back"
-ANSWER_SECONDS = 60
+ANSWER, ANSWER_LASTS = "answer", timedelta(minutes=1)
 LONGEST_ANSWER = 600
 
 
@@ -77,7 +87,7 @@ class PageEndpoint:
             position=position,
         )
         if answer is not None:
-            response.delete_cookie(answer_cookie(request), path="/")
+            drop_cookie(request, response, use=ANSWER)
         return response
 
     async def _act(self, request: Request, visitor: Visitor) -> Response:
@@ -144,22 +154,18 @@ def is_local(path: str) -> bool:
 # The answer to an action travels in a cookie to the page that shows it, signed by the session.
 
 
-def answer_cookie(request: Request) -> str:
-    return f"{cookie_name(request).removeprefix('__Host-')}-answer"
-
-
 def give_answer(request: Request, response: Response, visitor: Visitor, answer: Answer) -> None:
     bounded = replace(answer, message=answer.message[:LONGEST_ANSWER], detail=answer.detail[:LONGEST_ANSWER])
     text = urlsafe_b64encode(msgspec.json.encode(bounded)).decode()
     signed = f"{text}.{sign(visitor.token, text)}"
-    response.set_cookie(answer_cookie(request), signed, max_age=ANSWER_SECONDS, path="/", httponly=True, samesite="lax")
+    set_cookie(request, response, signed, use=ANSWER, lasts=ANSWER_LASTS)
 
 
 def take_answer(request: Request, visitor: Visitor) -> Answer | None:
     # A live page reads itself again: the answer stays with the page that a person loads.
     if "hx-request" in request.headers:
         return None
-    text, _, signature = request.cookies.get(answer_cookie(request), "").partition(".")
+    text, _, signature = request.cookies.get(cookie_name(request, ANSWER), "").partition(".")
     if not text or not compare_digest(sign(visitor.token, text).encode(), signature.encode("utf-8", "replace")):
         return None
     return msgspec.json.decode(urlsafe_b64decode(text), type=Answer)

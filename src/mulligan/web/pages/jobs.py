@@ -236,4 +236,4 @@ def export_jobs(call: PageCall, query: Any) -> Response:
     wanted = to_filter(params_of(query), call.now)
     with_events = query.events and query.format == "jsonl"
     found = call.bound.export(wanted, events=with_events)
-    return stream_jobs(found, call.masked, query.format, with_events=with_events)
+    return stream_jobs(found, call.caller.masked, query.format, with_events=with_events)

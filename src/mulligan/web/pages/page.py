@@ -16,7 +16,7 @@ msgspec Struct, it gets the query parameters or the fields of the form. Handlers
 """
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -84,13 +84,8 @@ class PageCall:
     request_id: str | None = None
 
     @property
-    def masked(self) -> Caller:
-        """The caller, who is not shown arguments and results."""
-        return replace(self.caller, scopes=self.caller.scopes - {Scope.ARGS_REVEAL})
-
-    @property
     def console(self) -> SeenConsole:
-        return SeenConsole(self.bound, self.masked)
+        return SeenConsole(self.bound, self.caller.masked)
 
     @property
     def reveal(self) -> SeenConsole:

@@ -12,14 +12,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mulligan.app import App
-from mulligan.web.access.sessions import Visitor
+from mulligan.web.access.sessions import Visitor, cookie_name
 from mulligan.web.pages import words
 from mulligan.web.pages.menu import Menu
 from mulligan.web.pages.static import StaticFiles
 
 TEMPLATES = Path(__file__).with_name("templates")
 SCHEMES = ("auto", "light", "dark")
-SCHEME_COOKIE = "mulligan-scheme"
+# The use of its cookie.
+SCHEME = "scheme"
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -91,7 +92,7 @@ class Renderer:
             """How long it is until then."""
             return words.countdown_tag(moment, now)
 
-        scheme = request.cookies.get(SCHEME_COOKIE, "auto")
+        scheme = request.cookies.get(cookie_name(request, SCHEME), "auto")
         return {
             "url": url,
             "static": lambda name: url(self.static.path(name)),

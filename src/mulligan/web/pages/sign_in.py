@@ -20,10 +20,10 @@ from mulligan.web.access.access import KeyAccess, client_address
 from mulligan.web.access.sessions import (
     CSRF_FIELD,
     SessionAccess,
-    Visitor,
     check_csrf,
     check_origin,
     drop_cookie,
+    session_token,
     set_cookie,
 )
 from mulligan.web.access.start import SETUP_PATH, SIGN_IN_PATH
@@ -100,9 +100,11 @@ class SignInPages:
         return await self._begin(request, found, response)
 
     async def _begin(self, request: Request, key: Key, response: Response) -> Response:
-        """A new session, whatever the request had before."""
+        """A new session. The previous one ends: without its cookie it could not be ended later."""
         begin = self.app.wiring.web_sessions.begin
         token = await asyncio.to_thread(lambda: begin(key, ip=client_address(request)))
+        if before := session_token(request):
+            await self._end(request, before)
         set_cookie(request, response, token)
         return response
 
@@ -115,14 +117,14 @@ class SignInPages:
             return response
         fields = await read_fields(request, LARGEST_FORM)
         check_csrf(request, visitor, "".join(fields.get(CSRF_FIELD, [])))
-        await self._end(request, visitor)
+        await self._end(request, visitor.token)
         drop_cookie(request, response)
         return response
 
-    async def _end(self, request: Request, visitor: Visitor) -> None:
+    async def _end(self, request: Request, token: str) -> None:
         end = self.app.wiring.web_sessions.end
-        await asyncio.to_thread(lambda: end(visitor.token, ip=client_address(request)))
-        self.sessions.forget(visitor.token)
+        await asyncio.to_thread(lambda: end(token, ip=client_address(request)))
+        self.sessions.forget(token)
 
     async def show_setup(self, request: Request) -> Response:
         return self._page(request, "setup.html")
