@@ -5,8 +5,6 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := .venv-bench
 ARGS   ?=
-# Applications that are tested by `make test-apps` only.
-APPS   := watermark screenshots
 SOAK   := stores streams load interleavings model zones batches notify drill simulation api chaos apps
 # What soak and bench run of all they could.
 PARTS  ?=
@@ -48,9 +46,9 @@ check: $(READY)
 	$(BIN)/lint-imports
 
 unit: $(READY)
-	$(BIN)/pytest -q -n $(PROCESSES) --dist worksteal $(patsubst %,--ignore=tests/apps/%,$(APPS)) $(ARGS)
+	$(BIN)/pytest -q -n $(PROCESSES) --dist worksteal $(ARGS)
 
-# The four applications end to end, with real browsers, programs and killed processes: about six minutes.
+# The four applications alone, with real browsers, programs and killed processes.
 test-apps: $(READY) servers
 	$(BIN)/pytest -q -n $(PROCESSES) --dist worksteal tests/apps $(ARGS)
 
