@@ -110,6 +110,17 @@ def is_secret_name(name: str) -> bool:
     return _NAMED.search(f"{name}=") is not None
 
 
+def is_value_key(key: str) -> bool:
+    """Whether a field with this key has the value of another field's name: `value`, `ParameterValue`."""
+    return _IS_VALUE_KEY.fullmatch(key) is not None
+
+
+def names_secret(key: str, content: str) -> bool:
+    """Whether this field says that the value beside it is a secret: `"name": "token"`, `"type": "password"`."""
+    found = _NAMED.search(f"{content}=")
+    return found is not None and (not found["weak"] or _IS_NAME_KEY.fullmatch(key) is not None)
+
+
 def redact(*secrets: Secret) -> None:
     """Mask these strings, and the matches of these patterns, from now on wherever they occur in this process."""
     global _known
@@ -216,7 +227,7 @@ _STRONG = r"""
 """
 _WEAK = r"(?: token(?!s\b|i) | (?<![a-z])(?: signature | sig | otp | pin | jwt | bearer | auth ) ) (?![a-z])"
 _NAME = rf"(?: {_STRONG} | {_WEAK} ) {_ABOUT} [\w-]{{0,24}}+"
-_NAMED = re.compile(rf"(?ix) {_FIRST} {_NAME} =", re.VERBOSE)
+_NAMED = re.compile(rf"(?ix) {_FIRST} (?= (?P<weak> {_WEAK} )? ) {_NAME} =", re.VERBOSE)
 _NAMES = (
     "pass", "pwd", "secret", "key", "auth", "cookie", "credential", "session", "csrf",
     "token", "sig", "otp", "pin", "jwt", "bearer",
@@ -261,6 +272,8 @@ _QUOTE = r"""\\{0,8}["']"""
 _GIVEN = rf"(?: {_QUOTE} )?+ [ \t]{{0,8}} (?: => | [:=] (?!=) ) [ \t]{{0,8}}"
 _NAME_KEY = r"(?: name | key | field | header | param(?:eter)? | variable | property | option )"
 _VALUE_KEY = r"(?: [\w-]{0,24}? value | val )"
+_IS_NAME_KEY = re.compile(rf"(?ix) [\w-]{{0,24}}? {_NAME_KEY}", re.VERBOSE)
+_IS_VALUE_KEY = re.compile(rf"(?ix) {_VALUE_KEY}", re.VERBOSE)
 _VALUE_GIVEN = rf"(?: {_QUOTE} )?+ {_VALUE_KEY} {_GIVEN}"
 # The key of another field. Without quotes only `key=` is one: `a:b` may be a secret.
 _OTHER_KEY = rf"(?: (?P<other> {_QUOTE} ) [\w.-]{{1,40}}+ (?P=other) \s{{0,8}} [:=] | [a-z_]{{1,40}}+ = [^=\s] )"
