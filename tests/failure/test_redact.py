@@ -199,6 +199,85 @@ def test_names_of_secrets_are_known() -> None:
     assert not any(map(is_secret_name, ["author", "max_tokens", "password_file", "key", "job", "monkey"]))
 
 
+# The name and the value as two fields
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'env [{"name":"DB_PASSWORD","value":"hunter2"}] refused',
+        "{'name': 'api_key', 'value': 'hunter2'}",
+        '{"key":"token","val":"hunter2"}',
+        '{"ParameterKey": "DBPassword", "ParameterValue": "hunter2"}',
+        '{\n    "name": "Database password",\n    "value": "hunter2"\n}',
+        '{"name": "password", "type": "string", "value": "hunter2"}',
+        '{"name": "pin", "value": hunter2}',
+        r'body: "{\"name\":\"DB_PASSWORD\",\"value\":\"hunter2\"}"',
+        r"body: '{\n  \"key\": \"token\",\n  \"value\": \"hunter2\"\n}'",
+        r'{"name":"config","value":"{\"name\":\"password\",\"value\":\"hunter2\"}"}',
+        '[{"name":"host","value":"db"},{"name":"password","value":"hunter2"}]',
+        "Field(name='password', value='hunter2')",
+        "Field('password', value='hunter2')",
+        "Param(name=token, value=hunter2)",
+        "name=password&value=hunter2&page=2",
+        "name=host, value=db, name=password, value=hunter2",
+        "- name: DB_PASSWORD\n  value: hunter2\n- name: HOST\n  value: db",
+        '{"value": "hunter2", "name": "password"}',
+        "{'value': b'hunter2', 'type': 'str', 'key': 'api_key'}",
+        "Param(value=hunter2, name=token)",
+        "- value: hunter2\n  name: DB_PASSWORD\n",
+        '<property name="password" value="hunter2"/>',
+        '<property value="hunter2" name="password"/>',
+        '<add key="ApiKey" value="hunter2"/>',
+        '<entry key="password">hunter2</entry>',
+        "<name>db.password</name>\n<value>hunter2</value>",
+        '<property name="password"><value>hunter2</value></property>',
+        "<key>Password</key><string>hunter2</string>",
+    ],
+)
+def test_the_value_of_a_name_in_another_field_is_masked_and_nothing_else(text: str) -> None:
+    assert mask_secrets(text) == text.replace("hunter2", MASK)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('Authorization: Digest username="x", response="hunter2"\nHost: y', "Authorization: •••\nHost: y"),
+        ('Authorization: Token token="hunter2"', "Authorization: •••"),
+        (r'curl -H "Authorization: Digest a=\"x\", response=\"y\"" u', 'curl -H "Authorization: •••" u'),
+        ('curl -H "Authorization: Basic YW5uOng=" "https://x"', 'curl -H "Authorization: •••" "https://x"'),
+        ('sent Digest username="x", response="hunter2", nc=1 twice', "sent Digest ••• twice"),
+        ('Set-Cookie: sid="hunter2"; Path=/', "Set-Cookie: •••"),
+    ],
+)
+def test_quoted_parameters_of_a_header_are_masked(text: str, shown: str) -> None:
+    assert mask_secrets(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "token count", "value": 3}',
+        '{"name": "max_tokens", "value": 4096}',
+        '{"name": "password_file", "value": "/run/secrets/db"}',
+        '{"type": "token", "value": "semicolon"}',
+        '{"name": "password", "required": true, "type": "string"}',
+        '{"name": "password", "value": null}',
+        '{"name": "DB_PASSWORD", "valueFrom": {"ref": {"name": "db-creds"}}}',
+        '[{"name": "password"}, {"name": "host", "value": "db"}]',
+        "Field('password', max_length=20), Field(name='host', value='db')",
+        "key: password\n- name: HOST\n  value: db",
+        "the name: password must have a value: 3",
+        "ValueError: invalid value: 3, name=token_count",
+        '<input name="password"> Forgot it? <a>',
+        '<property name="host" value="db"/>\n<property name="password"/>',
+        'WWW-Authenticate: Basic realm="Login Required"',
+    ],
+)
+def test_fields_that_are_not_of_a_secret_stay(text: str) -> None:
+    assert mask_secrets(text) == text
+
+
 # A secret is not cut in two before it is seen
 
 
@@ -224,7 +303,8 @@ PIECES = st.sampled_from(
     ["password", "token", "=", ":", " ", '"', "'", "\\", "\n", "://", "@", "a", "Z9", "&", "?", "key", "-----BEGIN ",
      "--", "PRIVATE KEY-----", "-----END ", "Bearer ", "eyJ", ".", "_", "<", ">", ",", ";", "(", ")", "•••", "cookie",
      "-u ", "ä", "curl", "mysql", "/bot1:", "Bot ",
-     "hooks.slack.com/services/", "%40", "%3A%2F%2F", "https://", "/1", "sshpass", "-p", " is ", "auth=(", "%3D"]
+     "hooks.slack.com/services/", "%40", "%3A%2F%2F", "https://", "/1", "sshpass", "-p", " is ", "auth=(", "%3D",
+     "name", "value", '="', "</", "value>", "Digest "]
 )  # fmt: skip
 TEXTS = st.lists(PIECES, max_size=40).map("".join) | st.text()
 
@@ -266,7 +346,10 @@ def test_no_surrounding_brings_a_named_secret_out(secret: str, before: str, afte
      "/bot1:", "bot a", "bot aaaaaaaa.aa.", "https://a", "https://a@b/c", "https://a@s", ":%40", "a:%40", "a:b",
      "%3a%2f%2f", "%3a%2f%2fa%3a", "http%3a%2f%2fa%40b", "%2fbot1%3a", "a%40", "://a:b/",
      "hooks.slack.com/services/", "discord.com/api/webhooks/1/", "maker.ifttt.com/trigger/a", "https:\\/\\/a:",
-     "curl -u", "mysql -p1:", "sshpass '", "password is ", "auth=('a', '", "curl"],
+     "curl -u", "mysql -p1:", "sshpass '", "password is ", "auth=('a', '", "curl",
+     "name=", 'name="', "name=token,", "name=token,a=b,", 'name="token"\n', "value=", 'value="', "value=\\'",
+     "value=a,", "value=a,a=b,", "value=a,name=token,value=", '<a name="token"', '<a name="token">', "token</a>",
+     "token</a><value>", 'cookie: a="', "'token', a", "'secret', value", 'digest a="b",', 'digest a="'],
 )  # fmt: skip
 def test_no_text_takes_long(piece: str) -> None:
     """Eight times the text takes about eight times as long; what grows with its square takes sixty-four."""

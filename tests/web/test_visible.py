@@ -6,9 +6,10 @@ import pytest
 from local_access import ACME, ADMIN
 from world import World
 
+from mulligan.failure.redact import MASK, mask_secrets
 from mulligan.records.key import Scope
 from mulligan.web.access.caller import Caller
-from mulligan.web.visible import MASK, mask, visible
+from mulligan.web.visible import mask, visible
 
 TOKEN = "ghp_" + "a1B2" * 9
 
@@ -20,10 +21,72 @@ TOKEN = "ghp_" + "a1B2" * 9
         ({"password": "x", "user": "ann"}, {"password": MASK, "user": "ann"}),
         ({"deep": [{"api_key": "k"}, 3, None]}, {"deep": [{"api_key": MASK}, 3, None]}),
         ({"password": ""}, {"password": ""}),
+        (
+            {"data": ["mysqldump", "--password", "S3cr3tValue99", "shop"]},
+            {"data": ["mysqldump", "--password", MASK, "shop"]},
+        ),
+        ([["authorization", "S3cr3tValue99"], ("accept", "*/*")], [["authorization", MASK], ["accept", "*/*"]]),
+        (["--pin", 1234, "--token", None], ["--pin", MASK, "--token", None]),
+        (["password", {"new": "x"}], ["password", MASK]),
+        (["curl", "-u", "ann:S3cr3t", "https://x"], ["curl", "-u", f"ann:{MASK}", "https://x"]),
+        (["mysql", "-pS3cr3t", 'say "hi"\n'], ["mysql", f"-p{MASK}", 'say "hi"\n']),
+        (["sshpass", "-p", "S3cr3t", 3], ["sshpass", "-p", MASK, 3]),
+        (
+            {"env": [{"name": "DB_PASSWORD", "value": "x"}, {"name": "HOST", "value": "db"}]},
+            {"env": [{"name": "DB_PASSWORD", "value": MASK}, {"name": "HOST", "value": "db"}]},
+        ),
+        (
+            {"ParameterValue": ["x"], "type": "s", "ParameterKey": "DBPassword"},
+            {"ParameterValue": MASK, "type": "s", "ParameterKey": "DBPassword"},
+        ),
+        (
+            {"field": "password", "old_value": "x", "new_value": "y"},
+            {"field": "password", "old_value": MASK, "new_value": MASK},
+        ),
+        ({"type": "password", "value": "x"}, {"type": "password", "value": MASK}),
     ],
 )
 def test_secrets_are_masked_wherever_they_are(value: object, masked: object) -> None:
     assert mask(value) == masked
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"name": "token count", "value": 3},
+        {"type": "token", "value": "semicolon"},
+        {"name": "password", "value": None, "required": True},
+        {"name": 3, "value": "x"},
+        {3: "token", "value": "x"},
+        ["tokens", "words"],
+        ["tool", "--password-file", "/run/secrets/db", "-v"],
+        [["password"], "x"],
+        ["ls", "-u", "-p", "a\\b"],
+    ],
+)
+def test_what_only_speaks_of_secrets_is_shown(value: object) -> None:
+    assert mask(value) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"password": "hunter2", "user": "ann"},
+        {"data": ["mysqldump", "--password", "hunter2", "-v"]},
+        [["authorization", "hunter2"], ["x-api-key", "abc:def"], ["accept", "*/*"]],
+        {"env": [{"name": "DB_PASSWORD", "value": "hunter2"}, {"value": "hunter2", "type": "s", "key": "token"}]},
+        {"args": ["curl", "-u", "ann:hunter2", "-H", "Authorization: Bearer abc", "https://ann:hunter2@x"]},
+        {"fields": ["user", "password", "email"], "name": "token count", "value": "3"},
+        {"type": "token", "value": "semicolon"},
+    ],
+)
+def test_a_structure_is_masked_as_its_text_is(value: object) -> None:
+    assert json.dumps(mask(value), ensure_ascii=False) == mask_secrets(json.dumps(value, ensure_ascii=False))
+
+
+def test_a_command_whose_words_cannot_be_told_apart_is_masked_whole() -> None:
+    key = "-----BEGIN PRIVATE KEY-----\nMIIE"
+    assert mask(["tool", key, "-u", "ann:hunter2"]) == [MASK] * 4
 
 
 def test_what_looks_like_a_secret_is_masked_too() -> None:

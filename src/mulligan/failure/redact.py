@@ -110,6 +110,17 @@ def is_secret_name(name: str) -> bool:
     return _NAMED.search(f"{name}=") is not None
 
 
+def is_value_key(key: str) -> bool:
+    """Whether a field with this key has the value of another field's name: `value`, `ParameterValue`."""
+    return _IS_VALUE_KEY.fullmatch(key) is not None
+
+
+def names_secret(key: str, content: str) -> bool:
+    """Whether this field says that the value beside it is a secret: `"name": "token"`, `"type": "password"`."""
+    found = _NAMED.search(f"{content}=")
+    return found is not None and (not found["weak"] or _IS_NAME_KEY.fullmatch(key) is not None)
+
+
 def redact(*secrets: Secret) -> None:
     """Mask these strings, and the matches of these patterns, from now on wherever they occur in this process."""
     global _known
@@ -215,7 +226,8 @@ _STRONG = r"""
     | session[_-]?id
 """
 _WEAK = r"(?: token(?!s\b|i) | (?<![a-z])(?: signature | sig | otp | pin | jwt | bearer | auth ) ) (?![a-z])"
-_NAMED = re.compile(rf"(?ix) {_FIRST} (?: {_STRONG} | {_WEAK} ) {_ABOUT} [\w-]{{0,24}}+ =", re.VERBOSE)
+_NAME = rf"(?: {_STRONG} | {_WEAK} ) {_ABOUT} [\w-]{{0,24}}+"
+_NAMED = re.compile(rf"(?ix) {_FIRST} (?= (?P<weak> {_WEAK} )? ) {_NAME} =", re.VERBOSE)
 _NAMES = (
     "pass", "pwd", "secret", "key", "auth", "cookie", "credential", "session", "csrf",
     "token", "sig", "otp", "pin", "jwt", "bearer",
@@ -233,31 +245,76 @@ _BARE = r"""
 
 
 def _secret_value(match: re.Match[str]) -> str:
-    group = next(name for name in ("a", "b", "c", "rest", "bare") if match[name] is not None)
+    group = _value_group(match)
     return match[0] if match["weak"] and _is_prose(match, group) else _masked(match, group)
+
+
+def _paired_value(match: re.Match[str]) -> str:
+    return _masked(match, _value_group(match))
+
+
+def _value_group(match: re.Match[str]) -> str:
+    groups = match.groupdict()
+    return next(name for name in ("a", "b", "c", "rest", "bare") if groups.get(name) is not None)
 
 
 def _is_prose(match: re.Match[str], group: str) -> bool:
     """`Unexpected token: semicolon` and `token: '<'` are not secrets; `token=x` and `"token": "x"` are."""
-    value, after = match[group], match["after"]
+    # Without the mask: a secret masked in a word must not change what the word is.
+    value, after = match[group].replace(MASK, ""), match["after"]
     if "=" in after or "%" in after or (group != "bare" and match["close"]):
         return False
     return len(value) < SHORTEST_SECRET if group != "bare" else len(value) < 16 and not any(map(str.isdigit, value))
 
 
-# What follows the name: `=x`, ` == x`, `: x`, `"] = x`, `', 'x'`, ` 'x'`, `)=(x)`, `%3Dx`.
+# A name and its value as two fields: `"name": "token", "value": "x"`, `name=token, value=x`, `name="token" value="x"`.
+_QUOTE = r"""\\{0,8}["']"""
+_GIVEN = rf"(?: {_QUOTE} )?+ [ \t]{{0,8}} (?: => | [:=] (?!=) ) [ \t]{{0,8}}"
+_NAME_KEY = r"(?: name | key | field | header | param(?:eter)? | variable | property | option )"
+_VALUE_KEY = r"(?: [\w-]{0,24}? value | val )"
+_IS_NAME_KEY = re.compile(rf"(?ix) [\w-]{{0,24}}? {_NAME_KEY}", re.VERBOSE)
+_IS_VALUE_KEY = re.compile(rf"(?ix) {_VALUE_KEY}", re.VERBOSE)
+_VALUE_GIVEN = rf"(?: {_QUOTE} )?+ {_VALUE_KEY} {_GIVEN}"
+# The key of another field. Without quotes only `key=` is one: `a:b` may be a secret.
+_OTHER_KEY = rf"(?: (?P<other> {_QUOTE} ) [\w.-]{{1,40}}+ (?P=other) \s{{0,8}} [:=] | [a-z_]{{1,40}}+ = [^=\s] )"
+# `username="x"` in a header. Base64 that ends with `=` before a quote is not lower case alone.
+_PARAMETER = r"""(?-i: (?: [a-z_]{1,20}+ | keyId ) = \\{0,8} " (?: [^"\\\n]++ | \\++(?!") )*+ \\{0,8} " )"""
+
+# What follows the name: `=x`, ` == x`, `: x`, `"] = x`, `', 'x'`, `', value='x'`, ` 'x'`, `)=(x)`, `%3Dx`.
 _ASSIGNED = re.compile(
     rf"""(?ix)
     {_FIRST} (?: (?P<line> authorization | cookie | passphrase ) | {_STRONG} | (?P<weak> {_WEAK} ) ) {_ABOUT}
     [\w-]{{0,24}}+ (?P<close> \\{{0,8}}["'] )? [\])]{{0,2}}
     (?P<after> [ \t]{{0,8}} (?: => | := | !?={{1,3}}+ | : | %3d ) \s{{0,8}}
-      | (?(close) [ \t]{{0,8}},[ \t]{{0,8}} | (?!) ) )
-    \(?+ (?: {_QUOTED} | (?(line) (?P<rest> (?: [^\n"'\\]++ | \\(?![nr"']) )++ ) | (?P<bare> {_BARE} ) ) )
+      | (?(close) [ \t]{{0,8}},[ \t]{{0,8}} (?: (?!{_OTHER_KEY}) | (?(weak) (?!) | {_VALUE_GIVEN} ) ) | (?!) ) )
+    \(?+ (?: {_QUOTED}
+      | (?(line) (?P<rest> (?: {_PARAMETER} | \w++ | [^\w\n"'\\]++ | \\(?![nr"']) )++ ) | (?P<bare> {_BARE} ) ) )
+    """,
+    re.VERBOSE,
+)
+_SEPARATED = r"(?: [ \t]{0,8} [,;&] (?: \s | \\[nrt] ){0,40}+ | (?: \s | \\[nrt] ){1,40}+ )"
+_FIELD = rf"""
+    (?: {_QUOTE} )?+ (?! (?: {_NAME_KEY} | {_VALUE_KEY} ) \b ) [\w.-]{{1,40}}+ {_GIVEN}
+    (?: "[^"\n]{{0,200}}+" | '[^'\n]{{0,200}}+' | [^\s,;&"'<>{{}}()\[\]]{{1,100}}+ )
+"""
+_FIELDS = rf"(?: {_FIELD} {_SEPARATED} ){{0,3}}?"
+_NAME_GIVEN = rf"""
+    {_NAME_KEY} {_GIVEN} (?P<open> {_QUOTE} )? (?(open) [\w .-]{{0,40}}? | [\w.-]{{0,40}}? )
+    {_NAME} (?(open) (?P=open) )
+"""
+_NAME_FIRST = re.compile(
+    rf"(?ix) {_NAME_GIVEN} {_SEPARATED} {_FIELDS} {_VALUE_GIVEN} (?: {_QUOTED} | (?P<bare> {_BARE} ) )",
+    re.VERBOSE,
+)
+# The bare value is bounded because the search goes on inside it if no name follows.
+_VALUE_FIRST = re.compile(
+    rf"""(?ix) (?<![a-z]) (?: value | val ) {_GIVEN}
+    (?: {_QUOTED} (?(a) ") (?(b) ') (?(c) (?P=q)) | (?P<bare> [^\s"'`,;&)\]}}>\\]{{1,200}}+ ) )
+    {_SEPARATED} {_FIELDS} (?: {_QUOTE} )?+ [\w-]{{0,24}}? {_NAME_GIVEN} (?! {_SEPARATED} {_VALUE_GIVEN} )
     """,
     re.VERBOSE,
 )
 # `--password hunter2` in a shell and in a list of arguments, `-u ann:hunter2` of curl.
-_NAME = rf"(?: {_STRONG} | {_WEAK} ) {_ABOUT} [\w-]{{0,24}}+"
 _OPTION = re.compile(
     rf"""(?ix) (?<![\w-])
     (?: --[\w-]{{0,24}}? {_NAME} (?: ["'],\s{{0,8}}["'] | \s{{1,8}}["']? ) (?!-)
@@ -296,6 +353,18 @@ _SAID = re.compile(
 )
 _ELEMENT = re.compile(
     rf"(?ix) <[\w:-]{{0,40}}? {_NAME} (?:\s[^<>]{{0,200}}+)? > (?P<secret> [^<]++ ) (?=<)",
+    re.VERBOSE,
+)
+# `<entry key="password">hunter2</entry>`.
+_ENTRY = re.compile(
+    rf"""(?ix) < (?P<tag> [\w:.-]{{1,40}}+ ) \s [^<>]{{0,200}}? {_NAME_GIVEN} [^<>]{{0,200}}+ >
+    \s{{0,40}}+ (?P<secret> [^<]++ ) (?= </(?P=tag) )""",
+    re.VERBOSE,
+)
+# `<name>password</name><value>hunter2</value>` and `<property name="password"><value>hunter2</value>`.
+_NEXT_ELEMENT = re.compile(
+    rf"""(?ix) {_FIRST} {_NAME} (?: </[\w:-]{{1,40}}+> | ["'] [^<>]{{0,200}}+ > ) \s{{0,40}}+
+    < (?: value | val | string ) > (?P<secret> [^<]++ ) (?=<)""",
     re.VERBOSE,
 )
 # In JSON a slash may be escaped by a backslash. An unencoded slash may be part of a password, unless it follows a port.
@@ -353,8 +422,9 @@ _QUERY = re.compile(
     r"""(?i)[?&](?:key|sig|code|auth|jwt|sas|hash|X-Amz-[\w-]{1,30}+)=(?P<secret>(?!\d{1,3}(?!\d))[^&\s#"'<>]++)"""
 )
 _SCHEME = re.compile(
-    r"""(?ix) (?<![a-z]) (?: bearer | basic | digest | negotiate | ntlm | apikey | token | aws4-hmac-sha256 ) [ ]{1,4}
-    (?P<secret> (?-i: (?= [A-Za-z]? [a-z._~-]*+ [0-9A-Z+/=] ) ) [\w+/=.~-]{8,} (?: ,[ ]? \w{1,30}+ = [^\s,]++ )*+ )""",
+    rf"""(?ix) (?<![a-z]) (?: bearer | basic | digest | negotiate | ntlm | apikey | token | aws4-hmac-sha256 )
+    [ ]{{1,4}} (?P<secret> (?! realm= ) {_PARAMETER} (?: ,[ ]{{0,4}} (?: {_PARAMETER} | \w{{1,30}}+ = [^\s,"']++ ) )*+
+      | (?-i: (?= [A-Za-z]? [a-z._~-]*+ [0-9A-Z+/=] ) ) [\w+/=.~-]{{8,}} (?: ,[ ]? \w{{1,30}}+ = [^\s,]++ )*+ )""",
     re.VERBOSE,
 )
 _SHAPES = (
@@ -407,6 +477,10 @@ _LOOKS = (
     _Look(("sshpass",), _SSHPASS),
     _Look(("pass", "identified"), _SAID),
     _Look(("</",), _ELEMENT),
+    _Look(("</",), _ENTRY),
+    _Look(("</val", "</string"), _NEXT_ELEMENT),
+    _Look(("val",), _NAME_FIRST, _paired_value),
+    _Look(("val",), _VALUE_FIRST, _paired_value),
     _Look(("=",), _QUERY),
     _Look(_SHAPE_WORDS, _SHAPE),
 )

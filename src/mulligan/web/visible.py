@@ -1,15 +1,17 @@
 """What a caller may see of a record. Arguments and results are masked without the scope `args:reveal`; an owner sees no
 workers, no people and no technical detail, as in `explain`."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from msgspec import structs
 
 from mulligan.explain import Explanation
 from mulligan.explain.context import hide_in_event, hide_in_job
-from mulligan.failure.redact import is_secret_name, mask_secrets
+from mulligan.failure.redact import MASK, is_secret_name, is_value_key, mask_secrets, names_secret
 from mulligan.records.audit import AuditEntry
 from mulligan.records.event import Event, EventPage
 from mulligan.records.failure_group import FailureGroup, GroupPage
@@ -20,7 +22,6 @@ from mulligan.records.redrive import Redrive, RedriveState
 from mulligan.records.subscription import GONE, CreatedSubscription, SubscriptionRecord
 from mulligan.web.access.caller import Caller
 
-MASK = "•••"
 # Who acted without a key.
 OPERATOR = "an operator"
 
@@ -88,7 +89,39 @@ def mask(value: Any) -> Any:
         case str():
             return mask_secrets(value)
         case Mapping():
-            return {name: MASK if is_secret_name(name) and item else mask(item) for name, item in value.items()}
+            return _mask_fields(value)
         case list() | tuple():
-            return [mask(item) for item in value]
+            return _mask_options([_mask_behind(before, item) for before, item in pairwise((None, *value))])
     return value
+
+
+def _mask_fields(fields: Mapping[Any, Any]) -> dict[Any, Any]:
+    is_named = any(isinstance(item, str) and names_secret(str(key), item) for key, item in fields.items())
+
+    def is_secret(key: str) -> bool:
+        return is_secret_name(key) or (is_named and is_value_key(key))
+
+    return {key: MASK if item and is_secret(str(key)) else mask(item) for key, item in fields.items()}
+
+
+def _mask_behind(before: Any, item: Any) -> Any:
+    """The item of a list, which may be the value of the one before it: `["--password", "x"]`."""
+    return MASK if item and isinstance(before, str) and is_secret_name(before) else mask(item)
+
+
+def _mask_options(items: list[Any]) -> list[Any]:
+    """A command with `-u ann:x` or `-px` masked as its text is: only what stands before shows that they are secrets."""
+    words = [item for item in items if isinstance(item, str)]
+    if not any(word.startswith("-") for word in words):
+        return items
+    masked = iter(_mask_together(words))
+    return [next(masked) if isinstance(item, str) else item for item in items]
+
+
+def _mask_together(words: list[str]) -> list[str]:
+    try:
+        masked: list[str] = json.loads(mask_secrets(json.dumps(words, ensure_ascii=False)))
+    except ValueError:
+        masked = []
+    # Where the mask covers the border of two words, they cannot be told apart any more.
+    return masked if len(masked) == len(words) else [MASK] * len(words)
