@@ -47,6 +47,7 @@ WITHOUT_OWNER = {
     "receive_hook": "the hook says whose jobs it retries, and the signature proves the caller",
     "blocked_by": "it is given jobs that the caller has found",
     "check_store": "it says whether the store can be used",
+    "now": "it is the time",
     "last_position": "it says where the log ends, as each page of events does",
 }
 # Modules that use more of the app than a console, and what for.

@@ -16,6 +16,7 @@ PROCESS = "it is about the process of the caller"
 NO_COMMAND = {
     "cron": CODE,
     "around": CODE,
+    "now": CODE,
     "redact": PROCESS,
     "enqueue_many": CODE,
     "enqueue_many_async": CODE,
@@ -46,6 +47,7 @@ NO_PAGE = {
     "task": CODE,
     "cron": CODE,
     "around": CODE,
+    "now": CODE,
     "redact": PROCESS,
     "enqueue_many": CODE,
     "enqueue_many_async": CODE,
@@ -87,6 +89,7 @@ NO_ROUTE = {
     "task": CODE,
     "cron": CODE,
     "around": CODE,
+    "now": CODE,
     "redact": PROCESS,
     "enqueue_many_async": CODE,
     "wait": "a client asks for the job, or follows the stream of events",
