@@ -1,9 +1,8 @@
 """The application: its jobs with their policy and rules, its credits and its files."""
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any
@@ -170,7 +169,7 @@ def site_of(url: str, *_: Any, **__: Any) -> str:
 
 
 def _build(url: str, options: Options, lifespan: Any) -> App:
-    app = App(
+    return App(
         url,
         rules=RULES,
         catalogue=CATALOGUE,
@@ -179,13 +178,5 @@ def _build(url: str, options: Options, lifespan: Any) -> App:
         lifespan=lifespan,
         stuck="process",
         policies=options.policies,
+        settings=SCHEDULERS,
     )
-    # An operator's own variables win.
-    chosen = {name: value for name, value in SCHEDULERS.items() if not _is_set(name)}
-    app.settings = replace(app.settings, **chosen)
-    return app
-
-
-def _is_set(field: str) -> bool:
-    name = f"MULLIGAN_{field.upper()}"
-    return name in os.environ or f"{name}_SEC" in os.environ
