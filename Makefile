@@ -9,8 +9,8 @@ SOAK   := stores streams load interleavings model zones batches notify drill sim
 # What soak and bench run of all they could.
 PARTS  ?=
 WORLDS ?= 10000
-# One more than two cores: a quarter of the time a test waits for a lease, a process or a server.
-PROCESSES ?= 3
+# Twice the two cores: a third of the time a test waits for a lease, a process, a browser or a server.
+PROCESSES ?= 4
 # A seed, another one each time.
 DRAW   := $(BIN)/python -c 'import random; print(random.SystemRandom().randrange(10**6, 10**9))'
 CHECK_PYTHON := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "mulligan needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }

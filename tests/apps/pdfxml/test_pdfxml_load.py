@@ -42,11 +42,13 @@ def settle(world: World, number: int, deaths: int) -> list[tuple[Person, str]]:
     world.gateway.fail(status=503, share=0.1)
     jobs = upload_all(world, number)
     with worker_process(world, **FAST), worker_process(world, **FAST) as doomed:
-        eventually(lambda: succeeded(world) > number // 4, 600)
+        eventually(lambda: succeeded(world) > number // 10, 600)
         doomed.send_signal(signal.SIGKILL)
         for _ in range(deaths):
             before = succeeded(world)
-            eventually(lambda: succeeded(world) > before + number // (2 * deaths + 1), 600)  # noqa: B023
+            # On a busy machine most may be done by now.
+            more = min(number // (2 * deaths + 1), (number - before) // 2)
+            eventually(lambda: succeeded(world) >= before + more, 600)  # noqa: B023
             world.gateway.kill()
             assert succeeded(world) < number, "everything was done before anything was killed"
             world.gateway.start()
