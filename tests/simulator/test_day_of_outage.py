@@ -29,5 +29,7 @@ def test_after_a_day_of_outage_no_job_has_failed_because_of_it(seed: int) -> Non
     world.server.store.close()
     assert world.broken is None, f"MULLIGAN_WORLD_SEED={seed}: {world.broken}"
     charged = Counter(entry.type for entry in log if entry.code == "GW_5XX")
-    assert charged["job.parked"], "nothing was called during the outage"
+    probed = sum(entry.type == "service.half_opened" for entry in log)
+    # With a probe of its own, a service may be tried all day without a job (36708365).
+    assert charged["job.parked"] or (options.has_probe and probed), "nothing was called during the outage"
     assert not charged["job.failed"], f"MULLIGAN_WORLD_SEED={seed}"
