@@ -45,8 +45,11 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# A test that hangs ends its process with the stack of every thread, and the others go on.
+TIME_LIMIT := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
+
 unit: $(READY)
-	$(BIN)/pytest -q -n $(PROCESSES) --dist worksteal $(ARGS)
+	$(BIN)/pytest -q -n $(PROCESSES) --dist worksteal $(TIME_LIMIT) $(ARGS)
 
 # The four applications alone, with real browsers, programs and killed processes.
 test-apps: $(READY) servers

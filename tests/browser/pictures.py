@@ -16,7 +16,7 @@ from urllib.parse import quote
 from playwright.sync_api import Browser, BrowserContext
 from site_server import Site, serve
 
-from chromium import open_browser
+from chromium import close_page, open_browser
 from mulligan import App
 from mulligan.web.pages import PAGES
 
@@ -116,8 +116,9 @@ def signed_in(browser: Browser, site: Site, **options: object) -> Iterator[Brows
     page = context.new_page()
     page.goto(f"{site.base}/sign-in?next=/help")
     page.fill("input[name=key]", site.admin.token)
-    page.click("button:has-text('Sign in')")
-    page.close()
+    with page.expect_navigation():
+        page.click("button:has-text('Sign in')")
+    close_page(page)
     yield context
     context.close()
 
@@ -127,7 +128,7 @@ def take(context: BrowserContext, url: str, path: Path, *, whole: bool = True) -
     # A page with a stream is never idle.
     page.goto(url, wait_until="load")
     page.screenshot(path=path, full_page=whole)
-    page.close()
+    close_page(page)
 
 
 def paths_of(name: str) -> list[str]:

@@ -11,6 +11,7 @@ from seed_jobs import Shop
 from site_server import Site, serve
 from visit import Visit, find_violations
 
+from chromium import close_page
 from mulligan import FinalError, State
 from mulligan.lifecycle import State as JobState
 from mulligan.store.messages import Beat, WorkerRecord
@@ -250,5 +251,5 @@ def test_an_empty_dashboard_teaches_how_to_begin(context: BrowserContext, tmp_pa
         page = visit.open("/jobs")
         expect(page.locator("h1")).to_have_text("No job is stored.")
         expect(page.locator("main")).to_contain_text("convert.enqueue(")
-        page.close()
+        close_page(page)
     shop.app.close()

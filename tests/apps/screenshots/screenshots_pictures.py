@@ -24,7 +24,8 @@ def sign_up(page: object, base: str, email: str = "ann@example.org", name: str =
     page.goto(f"{base}/sign-up")  # type: ignore[attr-defined]
     for field, value in (("name", name), ("email", email), ("password", PASSWORD)):
         page.fill(f"input[name={field}]", value)  # type: ignore[attr-defined]
-    page.click("button:has-text('Make an account')")  # type: ignore[attr-defined]
+    with page.expect_navigation():  # type: ignore[attr-defined]
+        page.click("button:has-text('Make an account')")  # type: ignore[attr-defined]
 
 
 def prepare(world: World, sites: Sites, owner: str) -> None:

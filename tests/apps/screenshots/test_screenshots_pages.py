@@ -18,6 +18,7 @@ from screenshots_sites import Sites
 from screenshots_world import PRIVATE, World, serving
 from visit import ARGUMENTS, find_violations
 
+from chromium import close_page
 from live import working
 
 ANN = "ann@example.org"
@@ -46,7 +47,7 @@ def context(browser: Browser, shown: World) -> Iterator[BrowserContext]:
     found = browser.new_context(viewport={"width": 1280, "height": 900})
     page = found.new_page()
     sign_up(page, shown.base, ANN)
-    page.close()
+    close_page(page)
     yield found
     found.close()
 
@@ -75,7 +76,7 @@ class Visit:
 def visit(context: BrowserContext, shown: World) -> Iterator[Visit]:
     found = Visit(context, shown.base)
     yield found
-    found.page.close()
+    close_page(found.page)
 
 
 @pytest.fixture
