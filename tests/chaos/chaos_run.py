@@ -132,7 +132,9 @@ class ChaosRun:
 
     def _is_at_work(self, slot: int) -> bool:
         """An idle worker would lose nothing. One that was frozen gets time to settle its results."""
-        return self._workers.pids[slot] in self._watch.pids() and not self._workers.is_frozen(slot)
+        life = self._workers.slots[slot]
+        # The number of its process may have been another's.
+        return self._watch.signs().get(life.pid, 0.0) > life.started and not self._workers.is_frozen(slot)
 
     def _is_all_found(self, store: Store) -> bool:
         """No killed worker holds a lease any more."""

@@ -13,6 +13,8 @@ from mulligan.values.moment import microseconds
 
 # A claim that commits asynchronously is on disk three turns of the WAL writer later; generously.
 UNFLUSHED_SECONDS = 2.0
+# A life is noted when its process is already running. A number is given again after thousands of others.
+NOTED_LATE_SECONDS = 1.0
 
 Key = tuple[str, int]
 
@@ -40,10 +42,24 @@ class EvidenceIndex:
     @cached_property
     def lives(self) -> dict[str, Life]:
         """By incarnation: as the store knew the worker, or else as the ledger does."""
-        known = {(record.incarnation, record.pid) for record in self.evidence.workers}
-        known |= {(run.worker, run.pid) for run in self.evidence.runs}
-        by_pid = {life.pid: life for life in self.evidence.lives}
-        return {incarnation: by_pid[pid] for incarnation, pid in known if pid in by_pid}
+        known = {run.worker: (run.pid, run.began) for run in self.evidence.runs}
+        for record in self.evidence.workers:
+            if record.started_at is not None:
+                known[record.incarnation] = (record.pid, record.started_at.timestamp())
+        found = {incarnation: self._life(pid, at) for incarnation, (pid, at) in known.items()}
+        return {incarnation: life for incarnation, life in found.items() if life is not None}
+
+    def _life(self, pid: int, at: float) -> Life | None:
+        """The process that had this number then: numbers are given again in a long run."""
+        begun = [life for life in self._by_pid[pid] if life.started <= at + NOTED_LATE_SECONDS]
+        return max(begun, key=lambda life: life.started, default=None)
+
+    @cached_property
+    def _by_pid(self) -> dict[int, list[Life]]:
+        found: dict[int, list[Life]] = defaultdict(list)
+        for life in self.evidence.lives:
+            found[life.pid].append(life)
+        return found
 
     @cached_property
     def signs(self) -> dict[str, list[float]]:

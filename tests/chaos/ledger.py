@@ -80,22 +80,23 @@ def runs(place: Path) -> list[Run]:
 
 
 class Watch:
-    """The processes that have begun something, read as the ledger grows."""
+    """When each process began or ended something last, read as the ledger grows."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
         self._read = 0
-        self._pids: set[object] = set()
+        self._signs: dict[int, float] = {}
 
-    def pids(self) -> set[object]:
+    def signs(self) -> dict[int, float]:
         if self._place.exists():
             with self._place.open("rb") as file:
                 file.seek(self._read)
                 # A reader may see the first half of a line that is being written.
                 whole, _, _ = file.read().rpartition(b"\n")
-            self._pids |= {json.loads(line)["pid"] for line in whole.splitlines()}
+            for line in map(json.loads, whole.splitlines()):
+                self._signs[line["pid"]] = line.get("ended") or line["began"]
             self._read += len(whole) + 1 if whole else 0
-        return self._pids
+        return self._signs
 
 
 def lines(place: Path) -> list[dict[str, object]]:

@@ -6,12 +6,14 @@ from itertools import pairwise
 
 from chaos.evidence_index import EvidenceIndex
 from chaos.plan import LEASE
+from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.event import Event
 
 # A new worker waits for one beat without trouble before it reclaims the leases of others.
 QUIET_BEAT = LEASE / 3 + 2 * LEASE / 10
 PROMISE = LEASE + 2.0
 STALL = 0.25
+RELEASED = TABLE[Move.RELEASE, State.RUNNING].event
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,10 @@ def _lost_and_found(index: EvidenceIndex) -> Iterator[tuple[str, float, float]]:
         # What a service holds back is not lost.
         if job in index.counters.epochs:
             continue
-        if any(not index.is_own(settle) for settle in index.settles[job, attempt]) and life.killed < _at(following):
+        # Nor is what was failed by its last loss and retried manually.
+        if not any(settle.type == RELEASED and not index.is_own(settle) for settle in index.settles[job, attempt]):
+            continue
+        if life.killed < _at(following):
             yield job, life.killed, _at(following)
 
 

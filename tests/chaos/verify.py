@@ -186,11 +186,11 @@ def the_log_has_no_gaps(index: EvidenceIndex) -> Iterator[str]:
 def workers_do_not_end_by_themselves(index: EvidenceIndex) -> Iterator[str]:
     if any(index.evidence.statuses):
         yield f"workers ended with {index.evidence.statuses}"
-    workers = {life.pid for life in index.lives.values()}
+    worked = {id(life) for life in index.lives.values()}
     for life in index.evidence.lives:
         status = life.process.returncode
         # One that finds no store when it starts says so and ends; once it works, nothing ends it.
-        if (life.killed is None and status not in (0, NOT_POSSIBLE_NOW)) or (status > 0 and life.pid in workers):
+        if (life.killed is None and status not in (0, NOT_POSSIBLE_NOW)) or (status > 0 and id(life) in worked):
             yield f"worker {life.pid} ended by itself with {status}"
     if (place := index.evidence.log.find("Traceback")) >= 0:
         yield f"a worker's log has: {index.evidence.log[max(0, place - 300) : place + 2_000]}"

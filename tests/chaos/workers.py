@@ -48,11 +48,11 @@ class Workers:
     def __init__(self, slots: int, environment: Mapping[str, str], log: Path) -> None:
         self._environment = environment
         self._fork_server = ForkServer(environment, log)
-        self._slots: list[Life] = []
+        self.slots: list[Life] = []
         self.lives: list[Life] = []
         self._mend_at = 0.0
         for _ in range(slots):
-            self._slots.append(self._start())
+            self.slots.append(self._start())
 
     def _start(self, **more: str) -> Life:
         command = ["worker", "chaos.app:app", "--concurrency", str(CONCURRENCY)]
@@ -66,25 +66,25 @@ class Workers:
 
     def add(self, **more: str) -> Life:
         """One more, with other things in its environment."""
-        self._slots.append(self._start(**more))
-        return self._slots[-1]
+        self.slots.append(self._start(**more))
+        return self.slots[-1]
 
     def kill(self, slot: int) -> None:
         """SIGKILL: nothing is settled or released. Another worker is started in its place at once."""
-        life = self._slots[slot]
+        life = self.slots[slot]
         if life.process.poll() is None:
             life.process.kill()
             life.killed = time.time()
             life.process.wait()
-        self._slots[slot] = self._start()
+        self.slots[slot] = self._start()
 
     @property
     def pids(self) -> list[int]:
         """Of each slot."""
-        return [life.pid for life in self._slots]
+        return [life.pid for life in self.slots]
 
     def freeze(self, slot: int) -> Life:
-        life = self._slots[slot]
+        life = self.slots[slot]
         life.stops.append((time.time(), float("inf")))
         life.process.send_signal(signal.SIGSTOP)
         # A thread that waits for a file lock still takes it if the lock is released before the thread has stopped.
@@ -97,23 +97,23 @@ class Workers:
 
     def is_frozen(self, slot: int) -> bool:
         """Now, or a moment ago."""
-        return self._slots[slot].was_frozen(time.time() - 0.5, time.time())
+        return self.slots[slot].was_frozen(time.time() - 0.5, time.time())
 
     def mend(self) -> None:
         """As a supervisor does: a worker that could not start because the store was away is started again."""
         if time.monotonic() < self._mend_at:
             return
         self._mend_at = time.monotonic() + MENDED_EVERY
-        for slot, life in enumerate(self._slots):
+        for slot, life in enumerate(self.slots):
             if life.process.poll() is not None:
-                self._slots[slot] = self._start()
+                self.slots[slot] = self._start()
 
     def end(self, seconds: float = 30.0) -> list[int]:
         """Tell all to stop and wait for it; their exit statuses."""
-        for life in self._slots:
+        for life in self.slots:
             life.process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + seconds
-        return [life.process.wait(max(0.1, deadline - time.monotonic())) for life in self._slots]
+        return [life.process.wait(max(0.1, deadline - time.monotonic())) for life in self.slots]
 
     def close(self) -> None:
         for life in self.lives:
