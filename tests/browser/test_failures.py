@@ -199,15 +199,20 @@ def test_a_preview_counts_and_changes_nothing(shop: Shop, client: httpx.Client) 
 
 
 def test_a_preview_of_more_jobs_than_can_be_counted_says_so(
-    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mulligan.store.counts.MOST_READ", 5)
-    page = client.get("/retry?kind=charge")
-    assert title(page) == "Retry 3 or more failed jobs." or "or more" in title(page)
-    assert 'name="seen"' not in page.text
-    counted = re.search(r'href="([^"]+count=all)"', page.text)
-    assert counted is not None
-    assert title(client.get(html.unescape(counted[1]))) == "Retry 12 failed jobs, 5 first."
+    for path in ("/retry?kind=charge", f"/failures/{group_of(shop, 'charge').id}/retry"):
+        page = client.get(path)
+        assert re.fullmatch(r"Retry \d or more failed jobs\.", title(page)), title(page)
+        assert 'name="seen"' not in page.text
+        counted = re.search(r'href="([^"]+count=all)"', page.text)
+        assert counted is not None
+        assert title(client.get(html.unescape(counted[1]))) == "Retry 12 failed jobs, 5 first."
+    # The one job that is counted is of one kind: for the other, all are counted.
+    monkeypatch.setattr("mulligan.store.counts.MOST_READ", 1)
+    titles = [title(client.get(f"/retry?kind={kind}")) for kind in ("charge", "watermark")]
+    assert not [each for each in titles if "Retry 0" in each], titles
 
 
 def test_a_retry_begins_once_and_is_followed(site: Site, shop: Shop, client: httpx.Client) -> None:

@@ -60,7 +60,7 @@ PAGES = {
     "held": "/jobs?view=held",
     "stuck": "/jobs?view=stuck",
     "nothing": "/jobs?kind=nothing",
-    "preview": "/jobs/bulk/retry?state=failed",
+    "preview": "/jobs/bulk/run-now?state=failed",
     **{f"a job: {name}": f"/jobs/{{{name}}}" for name in ("held", "retrying", "running", "recovered", "bill", "lost")},
     "events": "/jobs/{retrying}/events",
 }
@@ -125,9 +125,9 @@ def test_jobs_are_chosen_by_key_and_the_list_stands_still_meanwhile(visit: Visit
     expect(page.locator(".bulk strong")).to_have_text("2 selected.")
     chosen = page.locator("input[name=job]:checked").evaluate_all("boxes => boxes.map(box => box.value)")
     page.keyboard.press("r")
-    expect(page.locator("h1")).to_have_text("2 jobs can be retried.")
+    expect(page.locator("h1")).to_have_text("Retry 2 jobs.")
     page.fill("input[name=reason]", "the key was renewed")
-    page.click("button:has-text('Retry 2 jobs')")
+    page.click("button:has-text('Begin: 2 jobs')")
     page.wait_for_url("**/redrives/*")
     (operation,) = shop.app.redrives(limit=1)
     assert set(operation.filter.ids or ()) == set(chosen) and operation.reason == "the key was renewed"
@@ -210,7 +210,7 @@ def seed_nasty(shop: Shop) -> list[str]:
     app.store.beat(Beat(worker=worker, lease=app.settings.worker_lease_ttl))
     assert app.job(failed.id).state is JobState.FAILED
     paths = [f"/jobs/{job.id}{more}" for job in (failed, waiting, held) for more in ("", "/events")]
-    return [*paths, "/jobs?state=failed", "/jobs?state=waiting", "/jobs?view=held", "/jobs/bulk/retry?state=failed"]
+    return [*paths, "/jobs?state=failed", "/jobs?state=waiting", "/jobs?view=held", "/jobs/bulk/run-now?state=failed"]
 
 
 def check_inert(page: Page) -> None:

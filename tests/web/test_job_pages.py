@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import httpx
@@ -178,12 +179,15 @@ def begin(site: Site, client: httpx.Client, preview: str, **fields: Any) -> http
     assert shown.status_code == 200, shown.text
     sent: dict[str, Any] = {}
     for name, value in re.findall(r'<input type="(?:hidden|text)" name="(\w+)" value="([^"]*)"', shown.text):
-        if name == "job":
-            sent.setdefault("job", []).append(value)
+        if name in ("job", "ids", "state"):
+            sent.setdefault(name, []).append(value)
         elif name not in ("scheme", "q"):
             sent[name] = value
-    (action,) = re.findall(r'action="(/jobs/bulk/[^"]+/begin)"', shown.text)
+    (action,) = re.findall(r'action="(/(?:jobs/bulk/[^"]+|retry)/begin)"', shown.text)
     return client.post(action, data={**sent, **hidden_fields(shown.text), **fields})
+
+
+DONE = {"run-now": "run now", "snooze": "snoozed", "cancel": "cancelled"}
 
 
 @pytest.mark.parametrize(
@@ -204,7 +208,8 @@ def test_all_that_match_are_moved_by_a_durable_operation(
     other = waiting(world, owner="untouched")
     preview = f"/jobs/bulk/{verb}?state={state}&owner={owner}"
     shown = admin.get(preview)
-    assert "3 jobs can be" in title(shown) and "Nothing has happened yet." in shown.text
+    assert title(shown) in ("Retry 3 failed jobs.", f"3 jobs can be {DONE.get(verb)}.")
+    assert "Nothing has happened yet." in shown.text
     answer = begin(site, admin, preview, reason="the gateway is fixed", **extra)
     operation = world.app.redrive_status(answer.url.path.removeprefix("/redrives/"))
     assert (operation.matched, operation.reason, operation.verb) == (3, "the gateway is fixed", verb.replace("-", "_"))
@@ -228,6 +233,34 @@ def test_a_selection_is_moved_and_says_what_is_left_out(world: World, site: Site
     assert states == [State.CANCELLED, State.WAITING, State.FAILED]
 
 
+def test_a_selection_is_retried_on_the_page_of_retries(world: World, site: Site, admin: httpx.Client) -> None:
+    chosen, other, done = world.failed(owner="picked"), world.failed(owner="picked"), world.succeeded(owner="picked")
+    shown = admin.get(f"/jobs/bulk/retry?of=selection&job={chosen.id}&job={done.id}")
+    assert shown.url.path == "/retry" and title(shown) == "Retry 1 job."
+    assert "1 of the 2 selected jobs is left out: only failed or cancelled jobs are retried." in shown.text
+    assert re.search(r'href="/jobs\?state=failed&amp;state=cancelled"[^>]*>Back', shown.text)
+    answer = begin(site, admin, str(shown.url), reason="pages were added", canary="0")
+    operation = world.app.redrive_status(answer.url.path.removeprefix("/redrives/"))
+    assert (operation.matched, operation.filter.ids) == (1, (chosen.id, done.id))
+    world.app.tick()
+    assert [world.app.job(job.id).manual_retries for job in (chosen, other)] == [1, 0]
+
+
+def test_a_preview_of_more_jobs_than_a_page_can_count_offers_to_count_them(
+    world: World, site: Site, admin: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(4):
+        waiting(world, owner="crowd")
+    monkeypatch.setattr("mulligan.store.counts.MOST_READ", 3)
+    preview = "/jobs/bulk/cancel?owner=crowd&state=waiting"
+    shown = admin.get(preview)
+    assert title(shown) == "3 or more jobs can be cancelled." and 'name="matched"' not in shown.text
+    (counted,) = re.findall(r'href="([^"]+count=all)"', shown.text)
+    assert title(admin.get(unescape(counted))) == "4 jobs can be cancelled."
+    answer = begin(site, admin, preview, reason="not wanted any more")
+    assert world.app.redrive_status(answer.url.path.removeprefix("/redrives/")).matched == 4
+
+
 def test_nothing_begins_without_a_reason_or_if_there_are_more_jobs_by_now(
     world: World, site: Site, admin: httpx.Client
 ) -> None:
@@ -248,7 +281,7 @@ def test_nothing_begins_without_a_reason_or_if_there_are_more_jobs_by_now(
 def test_a_preview_without_jobs_says_so(world: World, admin: httpx.Client) -> None:
     done = world.succeeded(owner="calm")
     assert title(admin.get("/jobs/bulk/retry?of=selection")) == "No job is selected."
-    assert title(admin.get(f"/jobs/bulk/retry?of=selection&job={done.id}")) == "No job can be retried."
+    assert title(admin.get(f"/jobs/bulk/retry?of=selection&job={done.id}")) == "There is nothing to retry."
     assert title(admin.get("/jobs/bulk/snooze?owner=calm")) == "No job can be snoozed."
     assert admin.get("/jobs/bulk/snooze?state=failed").status_code == 400
 
@@ -420,7 +453,7 @@ def test_an_owner_sees_its_own_jobs_only_and_no_people_or_machines(
     assert foreign.id not in acme.get("/jobs/export").text and own.id in acme.get("/jobs/export").text
     refused = site.post(acme, f"/jobs/{own.id}", f"/jobs/{foreign.id}/retry")
     assert "no job" in refused.text and world.app.job(foreign.id).state is State.FAILED
-    assert title(acme.get("/jobs/bulk/retry?owner=globex")) == "No job can be retried."
+    assert title(acme.get("/jobs/bulk/retry?owner=globex")) == "There is nothing to retry."
     assert "starts again" in site.post(acme, f"/jobs/{own.id}", f"/jobs/{own.id}/retry").text
 
 

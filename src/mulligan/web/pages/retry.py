@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta
 
 from mulligan.errors import BadFilter
 from mulligan.lifecycle import State
+from mulligan.records.counts import Counts
 from mulligan.records.failure_group import FailureGroup
 from mulligan.records.job import JobFilter, describe_filter
 from mulligan.records.key import Scope
@@ -39,28 +40,31 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 _TERMS = {field.name: (field.type, field.default) for field in msgspec.structs.fields(Terms)}
 FilteredTerms = filter_type("FilteredTerms", **_TERMS)
 # `count=all` counts every job, however many there are.
+ALL = "all"
 RetryQuery = filter_type("RetryQuery", count=(String | None, None))
 
 
-@pages.page("/failures/{group}/retry", scope=Scope.JOBS_RETRY)
-def preview_group(call: PageCall, group: str) -> View:
+class CountQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    count: String | None = None
+
+
+@pages.page("/failures/{group}/retry", scope=Scope.JOBS_RETRY, query=CountQuery)
+def preview_group(call: PageCall, group: str, query: CountQuery) -> View:
     found: FailureGroup = call.console.failure(group)
-    planned: Redrive = call.console.retry_failure(group, dry_run=True)
-    about: dict[str, Any] = {
-        "group": found,
-        "action": f"/failures/{group}/retry",
-        "back": f"/failures/{group}",
-        "fields": [],
-    }
-    return View("retry.html", **about, **_preview(call, planned, {seen.name for seen in found.services}))
+    page = f"/failures/{group}/retry"
+    wanted = JobFilter(group=group, state=State.FAILED)
+    about: dict[str, Any] = {"group": found, "action": page, "back": f"/failures/{group}", "fields": []}
+    preview = _preview(call, wanted, query.count, f"{page}?count={ALL}", {seen.name for seen in found.services})
+    return View("retry.html", **about, **preview)
 
 
 @pages.action("/failures/{group}/retry", scope=Scope.JOBS_RETRY)
 def retry_group(call: PageCall, group: str, form: Terms) -> Done:
     page = f"/failures/{group}/retry"
-    planned: Redrive = call.console.retry_failure(group, dry_run=True)
-    if has_grown(planned.matched, form.seen):
-        return _look_again(page, planned.matched, form.seen)
+    if form.seen is not None:
+        planned: Redrive = call.console.retry_failure(group, dry_run=True)
+        if has_grown(planned.matched, form.seen):
+            return _look_again(page, planned.matched, form.seen)
     begun = call.console.retry_failure(group, **_terms(form), request_id=call.request_id)
     return _begun(begun, page)
 
@@ -68,22 +72,17 @@ def retry_group(call: PageCall, group: str, form: Terms) -> Done:
 @pages.page("/retry", scope=Scope.JOBS_RETRY, query=RetryQuery)
 def preview_filter(call: PageCall, query: Any) -> View:
     wanted = to_retried(query)
-    is_rough = query.count != "all" and call.console.counts(wanted).at_least
     fields = fields_of(query)
+    listed = [(name, value) for name, value in fields if name != "ids"]
     about: dict[str, Any] = {
         "group": None,
         "action": "/retry/begin",
-        "back": f"/jobs?{urlencode(fields)}",
+        "back": f"/jobs?{urlencode(listed)}",
         "fields": fields,
     }
-    if is_rough:
-        # Counting them all would take too long for a page: the newest are counted, by kind.
-        counts = call.console.counts(wanted, by="kind")
-        everything = f"/retry?{urlencode([*fields, ('count', 'all')])}"
-        rough: dict[str, Any] = {"matches": counts.groups, "counted": counts.total, "everything": everything}
-        return View("retry.html", **about, **_around(call, wanted, set(counts.groups)), planned=None, **rough)
-    planned: Redrive = call.console.redrive(wanted, dry_run=True)
-    return View("retry.html", **about, **_preview(call, planned, {wanted.service} - {None}))  # type: ignore[arg-type]
+    everything = f"/retry?{urlencode([*fields, ('count', ALL)])}"
+    preview = _preview(call, wanted, query.count, everything, {wanted.service} - {None})  # type: ignore[arg-type]
+    return View("retry.html", **about, **preview)
 
 
 @pages.action("/retry/begin", scope=Scope.JOBS_RETRY, form=FilteredTerms)
@@ -106,13 +105,13 @@ def to_retried(given: Any) -> JobFilter:
 
 
 def fields_of(given: Any) -> list[tuple[str, str]]:
-    """The filter as fields of a form, or of an address."""
+    """A filter as fields of a form, or of an address."""
     fields: list[tuple[str, str]] = []
     for name in RetryQuery.__struct_fields__:
         value = getattr(given, name, UNSET)
         if name == "count" or value is UNSET or value is None:
             continue
-        several = value if isinstance(value, list) else [value]
+        several = value if isinstance(value, list | tuple) else [value]
         fields += [(name, each.isoformat() if hasattr(each, "isoformat") else str(each)) for each in several]
     return fields
 
@@ -137,20 +136,34 @@ def _begun(begun: Redrive, page: str) -> Done:
     return Done(f"/redrives/{begun.id}", "It has begun.", "Workers carry it out. This page follows it.")
 
 
-def _preview(call: PageCall, planned: Redrive, services: set[str]) -> dict[str, Any]:
-    kinds = {match.kind for match in planned.matches}
-    around = _around(call, planned.filter, kinds, services)
-    return {"planned": planned, "everything": "", **around}
-
-
-def _around(call: PageCall, wanted: JobFilter, kinds: set[str], services: set[str] | None = None) -> dict[str, Any]:
-    """What a person should know before: services that are down, and workers that can run these kinds."""
+def _preview(
+    call: PageCall, wanted: JobFilter, count: str | None, everything: str, services: set[str]
+) -> dict[str, Any]:
+    """What would be retried, and what a person should know before: services that are down, and workers for these
+    kinds. If counting all jobs takes too long for a page, the newest are counted, by kind."""
+    rough = count_roughly(call, wanted, count)
+    planned: Redrive | None = None if rough else call.console.redrive(wanted, dry_run=True)
+    kinds = {match.kind for match in planned.matches} if planned else set(rough.groups) if rough else set()
     is_admin = call.caller.is_admin
     workers = [each for each in call.console.workers() if kinds & set(each.kinds)] if is_admin else None
     return {
+        "planned": planned,
+        "rough": rough,
+        "everything": everything,
+        "chosen": len(wanted.ids or ()),
+        "states": " or ".join(wanted.states),
         "described": describe_filter(wanted, call.caller.owner),
-        "services": services_of(call, services or set()),
+        "services": services_of(call, services),
         "workers": workers,
         "running": running_versions(call),
         "terms": Terms(),
     }
+
+
+def count_roughly(call: PageCall, wanted: JobFilter, count: str | None) -> Counts | None:
+    """The newest jobs by kind, if there are more than a page can count. None: a dry run counts them all, also if none
+    of the newest matches."""
+    if count == ALL or not call.console.counts(wanted).at_least:
+        return None
+    found: Counts = call.console.counts(wanted, by="kind")
+    return found if found.total else None
