@@ -95,9 +95,13 @@ class NeighbourDriver:
         self._neighbours.join(wake)
         self._keeping = asyncio.create_task(self._keep(keeper))
 
-    def stop(self) -> None:
+    async def end_beats(self) -> None:
+        # A beat is one step of the loop: none is in flight.
         if self._keeping is not None:
             self._keeping.cancel()
+
+    def stop(self) -> None:
+        pass
 
     async def _keep(self, keeper: Keeper) -> None:
         while True:

@@ -22,6 +22,7 @@ class SimulatedDriver:
     def __init__(self, participant: "Participant") -> None:
         self._participant = participant
         self._keeping: asyncio.Task[None] | None = None
+        self._beats_ended = asyncio.Event()
         self.wake: Callable[[], None] | None = None
 
     async def blocking(self, function: Callable[[], T]) -> T:
@@ -41,6 +42,11 @@ class SimulatedDriver:
         self.wake = wake
         self._keeping = self._participant.loop.create_task(self._keep(keeper))
 
+    async def end_beats(self) -> None:
+        self._beats_ended.set()
+        if self._keeping is not None:
+            await asyncio.shield(self._keeping)
+
     def stop(self) -> None:
         self.wake = None
         if self._keeping is not None:
@@ -48,6 +54,8 @@ class SimulatedDriver:
 
     async def _keep(self, keeper: Keeper) -> None:
         with contextlib.suppress(asyncio.CancelledError):
-            while True:
+            while not self._beats_ended.is_set():
                 await self.blocking(keeper.step)
-                await asyncio.sleep(keeper.interval)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(keeper.interval):
+                        await self._beats_ended.wait()

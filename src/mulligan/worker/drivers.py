@@ -34,6 +34,10 @@ class Driver(Protocol):
         """Start the keeper's beats, and call `wake` when the store changes."""
         ...
 
+    async def end_beats(self) -> None:
+        """Start no beat any more, and wait for the one in flight."""
+        ...
+
     def stop(self) -> None: ...
 
 
@@ -44,6 +48,8 @@ class ThreadDriver:
         self._clock = clock or SystemClock()
         self._store_threads = Threads("mulligan-store")
         self._task_threads = Threads("mulligan-task")
+        self._beats_ended = threading.Event()
+        self._keeper: threading.Thread | None = None
         self._stopped = threading.Event()
         self._opened = contextlib.ExitStack()
 
@@ -63,20 +69,27 @@ class ThreadDriver:
         watch = LoopWatch(
             loop, thread=threading.get_ident(), clock=self._clock, lease=keeper.lease, running=keeper.running
         )
-        threading.Thread(target=self._beat, args=(keeper, watch), name="mulligan-keeper", daemon=True).start()
+        self._keeper = threading.Thread(target=self._beat, args=(keeper, watch), name="mulligan-keeper", daemon=True)
+        self._keeper.start()
         threading.Thread(target=self._listen, args=(changes, loop, wake), name="mulligan-listener", daemon=True).start()
 
+    async def end_beats(self) -> None:
+        self._beats_ended.set()
+        if self._keeper is not None:
+            await self._store_threads.run(self._keeper.join)
+
     def stop(self) -> None:
+        self._beats_ended.set()
         self._stopped.set()
         self._opened.close()
         self._store_threads.close()
         self._task_threads.close()
 
     def _beat(self, keeper: Keeper, watch: LoopWatch) -> None:
-        while not self._stopped.is_set():
+        while not self._beats_ended.is_set():
             keeper.step()
             before = self._clock.monotonic()
-            self._stopped.wait(keeper.interval)
+            self._beats_ended.wait(keeper.interval)
             watch.look(self._clock.monotonic() - before - keeper.interval)
 
     def _listen(self, changes: Changes, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
@@ -102,6 +115,9 @@ class InlineDriver:
         return function()
 
     def start(self, store: Store, keeper: Keeper, wake: Callable[[], None]) -> None:
+        pass
+
+    async def end_beats(self) -> None:
         pass
 
     def stop(self) -> None:

@@ -314,8 +314,10 @@ class Worker:
             await self._wake.wait()
 
     async def _leave(self) -> None:
+        """Sign off after the last beat, which would make the worker look alive again."""
         with contextlib.suppress(StoreError, TimeoutError):
             async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._driver.end_beats()
                 await self._driver.blocking(lambda: self._store.leave(self._incarnation))
 
 
