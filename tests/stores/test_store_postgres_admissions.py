@@ -1,17 +1,31 @@
-"""Admissions on PostgreSQL: in few round trips, and by keys in tables that have grown since their plans were made."""
+"""Admissions on PostgreSQL: in few round trips, by keys in tables that have grown since their plans were made, and on
+an event loop as in a thread."""
 
+import asyncio
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import psycopg
 import pytest
 from postgres_server import PostgresServer, emptied
 
+from live import SOON
 from mulligan.errors import StoreError
-from mulligan.records.admission import AdmissionRequest, Admitted, EndedRequest, NewAuditEntry
+from mulligan.records.admission import (
+    Admission,
+    AdmissionRequest,
+    Admitted,
+    EndedRequest,
+    InFlight,
+    NewAuditEntry,
+    RateExceeded,
+)
 from mulligan.records.rate import parse_rate
 from mulligan.store.postgres import PostgresStore
-from mulligan.store.session import Session
+from mulligan.store.postgres.session import SQL
+from mulligan.store.session import RoundTrips
+from mulligan.web.access.admissions import Admissions
 
 GROWN = """
 INSERT INTO mulligan_audit (id, at, actor, action) SELECT 'old-' || n, n, 'a', 'b' FROM generate_series(1, 5000) n;
@@ -26,9 +40,11 @@ WHERE relname IN ('mulligan_audit', 'mulligan_in_flight', 'mulligan_request_rate
 
 @pytest.fixture(params=["direct", "through pgbouncer"])
 def store(request: pytest.FixtureRequest, database: str) -> Iterator[PostgresStore]:
+    """It has an idle connection, as after any call."""
     url = request.getfixturevalue("proxied") if request.param == "through pgbouncer" else database
     emptied(database)
     with closing(PostgresStore(url)) as store:
+        store.now()
         yield store
 
 
@@ -41,7 +57,8 @@ def ended(name: str) -> EndedRequest:
     return EndedRequest(f"entry-{name}", f"mark-{name}", 201)
 
 
-def test_a_table_that_has_grown_is_read_by_key(server: PostgresServer) -> None:
+def test_a_table_that_has_grown_is_read_by_key(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SQL, "rows_read", READ)
     url = server.fresh_database("admissions")
     with closing(PostgresStore(url)) as store:
         store.migrate()
@@ -53,9 +70,10 @@ def test_a_table_that_has_grown_is_read_by_key(server: PostgresServer) -> None:
             store.admit([wanted("second")], [ended("first")])
             other.execute(GROWN)
 
-        def count(session: Session) -> int:
-            store._admissions.admit(session, [wanted("third")], [ended("second")])
-            return int(session.execute(READ, {})[0]["number"])
+        def count() -> RoundTrips[int]:
+            _, last = yield from store._admissions.admit([wanted("third")], [ended("second")])
+            *_, (row,) = yield [*last, ("rows_read", {})]
+            return row["number"], []
 
         assert store._backend.write_by_key(count) < 100
 
@@ -64,8 +82,8 @@ def test_an_admission_that_fails_leaves_nothing_and_the_next_works(store: Postgr
     class Fault(Exception):
         pass
 
-    def fail(session: Session) -> None:
-        store._admissions.admit(session, [wanted("one")], [])
+    def fail() -> RoundTrips[None]:
+        yield from store._admissions.admit([wanted("one")], [])
         raise Fault
 
     for _ in range(3):
@@ -79,12 +97,93 @@ def test_an_admission_that_fails_leaves_nothing_and_the_next_works(store: Postgr
 
 
 def test_a_statement_with_the_commit_that_fails_leaves_nothing(store: PostgresStore) -> None:
-    def write(session: Session) -> None:
-        session.together(("request_rates_lock", {"subjects": '["key/one"]'}))
-        session.at_end(("request_rates_write", {"charges": '[{"subject": "key/one", "remaining": "x"}]'}))
+    def write() -> RoundTrips[None]:
+        yield [("request_rates_lock", {"subjects": '["key/one"]'})]
+        return None, [("request_rates_write", {"charges": '[{"subject": "key/one", "remaining": "x"}]'})]
 
     with pytest.raises(StoreError, match="double precision"):
         store._backend.write_by_key(write)
     count = store._backend.read(lambda session: session.execute("SELECT 1 FROM mulligan_request_rates", {}))
     assert count == []
     assert isinstance(store.admit([wanted("one")])[0], Admitted)
+
+
+# On an event loop
+
+
+def change(name: str, *, mark: str | None = None, actor: str = "ops") -> AdmissionRequest:
+    entry = NewAuditEntry(id=name, actor=actor, action="POST /jobs")
+    return AdmissionRequest(subject=f"key/{name}", rate=parse_rate("1/h"), change=entry, mark=mark, used_key="k")
+
+
+def admit(store: PostgresStore, *wanted: AdmissionRequest, ended: tuple[EndedRequest, ...] = ()) -> list[Admission]:
+    async def run() -> list[Admission]:
+        before = threading.active_count()
+        answers = await store.admit_on_loop(wanted, ended)
+        assert threading.active_count() == before
+        assert answers is not None
+        return answers
+
+    return asyncio.run(run())
+
+
+def test_rates_marks_and_the_audit_are_those_of_admissions_in_a_thread(store: PostgresStore) -> None:
+    (first,) = admit(store, change("a", mark="m"))
+    assert isinstance(first, Admitted) and first.first_at is not None
+    assert store.admit([change("b", mark="m")]) == [InFlight()]
+    assert isinstance(admit(store, change("a"))[0], RateExceeded)
+    assert admit(store, change("c", mark="m"), ended=(EndedRequest("a", "m", 201),)) == [first]
+    assert admit(store, ended=(EndedRequest("c", "m", 202),)) == []
+    assert [(entry.id, entry.status) for entry in store.audit()] == [("c", 202), ("a", 201)]
+
+
+def test_a_transaction_that_fails_admits_nothing_and_its_connection_is_closed(store: PostgresStore) -> None:
+    with pytest.raises(StoreError, match="Unicode"):
+        admit(store, change("a", mark="m", actor="a\0b"))
+    assert store._connections._idle == [], "a rollback would keep the loop waiting"
+    assert asyncio.run(store.admit_on_loop([change("a", mark="m")])) is None, "only a thread opens connections"
+    assert isinstance(store.admit([change("a", mark="m")])[0], Admitted), "neither its rate nor its mark is taken"
+
+
+@contextmanager
+def locked(database: str) -> Iterator[psycopg.Connection]:
+    """No mark can be taken inside the block."""
+    with psycopg.connect(database, autocommit=True) as watching, psycopg.connect(database) as other:
+        other.execute("LOCK TABLE mulligan_in_flight")
+        yield watching
+
+
+async def until_waiting(watching: psycopg.Connection, number: int = 1) -> None:
+    async with asyncio.timeout(SOON):
+        while len(watching.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchall()) < number:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def test_a_call_that_is_cancelled_admits_nothing_and_leaves_no_lock(store: PostgresStore, database: str) -> None:
+    async def cancel() -> None:
+        with locked(database) as watching:
+            admitting = asyncio.create_task(store.admit_on_loop([change("a", mark="m")]))
+            await until_waiting(watching)
+            admitting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await admitting
+
+    asyncio.run(cancel())
+    assert isinstance(store.admit([change("a", mark="m")])[0], Admitted)
+
+
+def test_a_request_is_withdrawn_after_its_admission_that_is_under_way(store: PostgresStore, database: str) -> None:
+    store._connections._idle.append(store._connections.connect())
+
+    async def withdraw() -> None:
+        with closing(Admissions(lambda: store)) as admissions:
+            with locked(database) as watching:
+                admitting = asyncio.create_task(admissions.admit(change("a", mark="m")))
+                await until_waiting(watching)
+                withdrawing = asyncio.create_task(admissions.withdraw(EndedRequest("a", "m", None)))
+                ending = asyncio.create_task(admissions.end(EndedRequest("b", "n", 200)))
+                await until_waiting(watching, 2)
+            await asyncio.wait_for(asyncio.gather(admitting, withdrawing, ending), SOON)
+
+    asyncio.run(withdraw())
+    assert isinstance(store.admit([change("c", mark="m")])[0], Admitted), "the mark is free"

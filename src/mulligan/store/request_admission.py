@@ -23,7 +23,7 @@ from mulligan.records.rate import Rate, TokenBucket
 from mulligan.records.web_session import IDLE_FOR, LASTS
 from mulligan.store.requests import REQUESTS_KEPT
 from mulligan.store.rows import Record, from_time, to_duration, to_json, to_record, to_time
-from mulligan.store.session import Named, Rows, Session
+from mulligan.store.session import Named, RoundTrips, Rows, Session
 
 # How long a change may be in flight before the mark of a process that died no longer holds.
 MARKED_FOR = timedelta(minutes=2)
@@ -46,23 +46,20 @@ _FORGOTTEN = (
 
 
 class AdmissionOperations:
-    def admit(
-        self, session: Session, wanted: Sequence[AdmissionRequest], ended: Sequence[EndedRequest]
-    ) -> list[Admission]:
+    def admit(self, wanted: Sequence[AdmissionRequest], ended: Sequence[EndedRequest]) -> RoundTrips[list[Admission]]:
         """Record the ends first: a mark that is released can be taken by a request that came with it."""
         ends = _ends(ended)
         if not wanted:
-            session.at_end(*ends)
-            return []
-        *_, buckets = session.together(*ends, _lock(wanted))
-        answers, charge = _charge(wanted, buckets)
+            return [], ends
+        *_, buckets = yield [*ends, _lock(wanted)]
+        now = max(row["now"] for row in buckets)
+        answers, charge = _charge(wanted, buckets, now)
         if marks := _marks(wanted, answers):
-            *_, taken = session.together(*charge, ("in_flight_take", marks))
+            *_, taken = yield [*charge, ("in_flight_take", marks)]
             _answer_marked(wanted, answers, {row["holder"]: from_time(row["at"]) for row in taken})
             charge = []
         admitted = [request for request, answer in zip(wanted, answers, strict=True) if isinstance(answer, Admitted)]
-        session.at_end(*charge, *_records(session, admitted))
-        return answers
+        return answers, [*charge, *_records(admitted, now)]
 
     def audit(self, session: Session, owner: str | None, limit: int, cursor: str | None) -> list[AuditEntry]:
         conditions = ["true", *(["owner = :owner"] if owner is not None else [])]
@@ -102,10 +99,9 @@ def _lock(wanted: Sequence[AdmissionRequest]) -> Named:
     return "request_rates_lock", {"subjects": to_json(sorted({request.subject for request in wanted}))}
 
 
-def _charge(wanted: Sequence[AdmissionRequest], rows: Rows) -> tuple[list[Admission], list[Named]]:
+def _charge(wanted: Sequence[AdmissionRequest], rows: Rows, now: int) -> tuple[list[Admission], list[Named]]:
     """Return the answer to each request by its rate, and what is stored of the buckets."""
     rates = {request.subject: request.rate for request in wanted}
-    now = max(row["now"] for row in rows)
     buckets = {row["subject"]: _bucket(row, rates[row["subject"]], now) for row in rows}
     before = dict(buckets)
     answers: list[Admission] = []
@@ -142,12 +138,11 @@ def _answer_marked(wanted: Sequence[AdmissionRequest], answers: list[Admission],
             answers[number] = InFlight() if first_at is None else Admitted(first_at)
 
 
-def _records(session: Session, admitted: Sequence[AdmissionRequest]) -> list[Named]:
+def _records(admitted: Sequence[AdmissionRequest], now: int) -> list[Named]:
     """What is recorded of admitted requests: changes in the audit, and the use of keys."""
     found = _audit([request.change for request in admitted if request.change is not None])
     if keys := sorted({request.used_key for request in admitted if request.used_key is not None}):
-        minute = session.moment() // _MINUTE * _MINUTE
-        found.append(("access_keys_used", {"ids": to_json(keys), "minute": minute}))
+        found.append(("access_keys_used", {"ids": to_json(keys), "minute": now // _MINUTE * _MINUTE}))
     return found
 
 

@@ -114,6 +114,10 @@ def moment(sql: Statements, now: int | None) -> Steps[int]:
 Named = tuple[str, Mapping[str, Any]]
 """The name of a statement and its values."""
 
+RoundTrips = Generator[Sequence[Named], list[Rows], tuple[T, Sequence[Named]]]
+"""A transaction by its round trips. It yields the statements of each, and gets the rows of each statement. It returns
+its answer, and statements whose rows it does not need: they are sent with the commit."""
+
 # Microseconds. None: the statements use the clock of the database.
 Now = int | None
 
@@ -146,9 +150,17 @@ class Session(ABC):
         """Run named statements, in one round trip where there are any. Return the rows of each."""
         return [self.rows(name, values) for name, values in statements]
 
-    def at_end(self, *statements: Named) -> None:
-        """Run named statements whose rows nothing needs, together with the commit where that saves a round trip."""
-        self.together(*statements)
+    def make(self, trips: RoundTrips[T]) -> T:
+        """Run the round trips of a transaction."""
+        try:
+            statements = next(trips)
+            while True:
+                statements = trips.send(self.together(*statements))
+        except StopIteration as end:
+            answer: T
+            answer, last = end.value
+        self.together(*last)
+        return answer
 
     def filtered(self, name: str, conditions: Sequence[str], values: Mapping[str, Any], **words: str) -> Rows:
         """Run a named statement with the conditions of a filter."""

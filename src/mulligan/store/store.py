@@ -97,7 +97,7 @@ from mulligan.store.results import ResultOperations, ResultPass
 from mulligan.store.retention import Remove, RetentionOperations
 from mulligan.store.rows import Record, fence_values, from_time_or_none, to_duration, to_json
 from mulligan.store.schedules import ScheduleOperations
-from mulligan.store.session import Script, Session
+from mulligan.store.session import RoundTrips, Script, Session
 from mulligan.store.settle import needs_record
 from mulligan.store.statistics import StatisticOperations
 from mulligan.store.subscriptions import SubscriptionOperations
@@ -135,9 +135,13 @@ class Backend(Protocol):
         task, which may take its time."""
         ...
 
-    def write_by_key(self, work: Work[T]) -> T:
-        """Run `work` in one transaction, which a crash may lose. It finds each row by its key, also in a table that was
-        empty when the first such transaction ran."""
+    def write_by_key(self, trips: Callable[[], RoundTrips[T]]) -> T:
+        """Run a transaction, which a crash may lose. It finds each row by its key, also in a table that was empty when
+        the first such transaction ran."""
+        ...
+
+    async def write_by_key_on_loop(self, trips: Callable[[], RoundTrips[T]]) -> T | None:
+        """The same on the running event loop. None: only a thread can run it now."""
         ...
 
     def join(self, connection: Any) -> Session:
@@ -1056,7 +1060,13 @@ class Store:
 
     def admit(self, wanted: Sequence[AdmissionRequest], ended: Sequence[EndedRequest] = ()) -> list[Admission]:
         """Admit requests, each on its own, and record the ends of earlier ones, in one transaction."""
-        return self._backend.write_by_key(lambda session: self._admissions.admit(session, wanted, ended))
+        return self._backend.write_by_key(lambda: self._admissions.admit(wanted, ended))
+
+    async def admit_on_loop(
+        self, wanted: Sequence[AdmissionRequest], ended: Sequence[EndedRequest] = ()
+    ) -> list[Admission] | None:
+        """The same on the running event loop. None: nothing was admitted; a thread has to call `admit`."""
+        return await self._backend.write_by_key_on_loop(lambda: self._admissions.admit(wanted, ended))
 
     def audit(self, *, owner: str | None = None, limit: int = 50, cursor: str | None = None) -> list[AuditEntry]:
         """Return entries of the audit, the newest first. `cursor` is the last id seen."""

@@ -24,7 +24,7 @@ from mulligan.store.postgres.enqueue import PostgresEnqueue
 from mulligan.store.postgres.events import PostgresLog
 from mulligan.store.postgres.notify import NoNotifier, Notifications, Notifier, Polling
 from mulligan.store.postgres.on_loop import LoopCalls, NotOnLoop
-from mulligan.store.postgres.pipelined import PipelinedSession
+from mulligan.store.postgres.pipelined import transact
 from mulligan.store.postgres.session import (
     BEGIN,
     BEGIN_ASKING,
@@ -37,7 +37,7 @@ from mulligan.store.postgres.session import (
 from mulligan.store.postgres.settle import PostgresSettle
 from mulligan.store.postgres.url import parse_url
 from mulligan.store.rows import Record, fence_values, to_time
-from mulligan.store.session import Now, Script, Session
+from mulligan.store.session import Now, RoundTrips, Script, Session
 from mulligan.store.store import Store
 
 T = TypeVar("T")
@@ -100,9 +100,17 @@ class PostgresBackend:
         begin = BEGIN_ASKING if asks else BEGIN if is_durable else BEGIN_ASYNCHRONOUS
         return self._transact(work, begin, WHOLE_BATCH if is_long else timedelta(0))
 
-    def write_by_key(self, work: Work[T]) -> T:
+    def write_by_key(self, trips: Callable[[], RoundTrips[T]]) -> T:
         self._check_once()
-        return self.connections.run(lambda db: PipelinedSession(db, self.now).run(work))
+        return self.connections.run(lambda db: db.wait(transact(db, trips(), self.now)))
+
+    async def write_by_key_on_loop(self, trips: Callable[[], RoundTrips[T]]) -> T | None:
+        if not self._is_checked:
+            return None
+        try:
+            return await self._loop_calls.run(lambda db: transact(db, trips(), self.now))
+        except (NotOnLoop, *TRANSIENT):
+            return None
 
     def join(self, connection: Any) -> Session:
         # On the store's connection: a missing table would abort the caller's transaction.

@@ -158,9 +158,10 @@ class Connections:
             connection.limit = self._limit
         return connection
 
-    def give_back(self, connection: Connection) -> None:
+    def give_back(self, connection: Connection, *, rolls_back: bool = True) -> None:
+        """One that is in a transaction is rolled back, or closed."""
         try:
-            self._give_back(connection)
+            self._give_back(connection, rolls_back=rolls_back)
         finally:
             self._free.put(None)
 
@@ -186,14 +187,14 @@ class Connections:
                 raise StoreClosed
             return self._idle.pop() if self._idle else None
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: Connection, *, rolls_back: bool = True) -> None:
         status = connection.pgconn.transaction_status
         if status == TransactionStatus.UNKNOWN:
             # The server went away: the idle connections are broken too, and each would cause an error.
             self._discard([connection, *self._take_idle()])
             return
-        if status == TransactionStatus.ACTIVE:
-            # The caller did not wait for the answer.
+        if status == TransactionStatus.ACTIVE or (status != TransactionStatus.IDLE and not rolls_back):
+            # Active: the caller did not wait for the answer.
             connection.close()
             return
         if status != TransactionStatus.IDLE:

@@ -39,7 +39,8 @@ class LoopCalls:
             connection.close()
             raise
         finally:
-            self._connections.give_back(connection)
+            # A rollback would keep the loop waiting.
+            self._connections.give_back(connection, rolls_back=False)
 
 
 async def _wait(steps: PQGen[T], connection: BoundedConnection) -> T:

@@ -83,10 +83,7 @@ class PostgresSession(Session):
 
     def together(self, *statements: Named) -> list[Rows]:
         # Without psycopg's cursors, which take more time than most of these statements.
-        return self.db.wait(run_together(self.db, self.lean(statements))) if statements else []
-
-    def lean(self, statements: Sequence[Named]) -> list[LeanCall]:
-        return [lean_statement(name).with_values({"now": self.now, **values}) for name, values in statements]
+        return self.db.wait(run_together(self.db, to_lean(statements, self.now))) if statements else []
 
     def row(self, sql: str, values: Mapping[str, Any], *, prepare: bool | None = None) -> tuple[Any, ...]:
         return fetch_row(self.cursor(sql, values, prepare=prepare))
@@ -127,6 +124,10 @@ class PostgresSession(Session):
                 self.db.roll_back()
             raise
         self.db.execute("COMMIT")
+
+
+def to_lean(statements: Sequence[Named], now: Now) -> list[LeanCall]:
+    return [lean_statement(name).with_values({"now": now, **values}) for name, values in statements]
 
 
 @cache

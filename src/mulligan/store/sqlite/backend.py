@@ -14,7 +14,7 @@ from mulligan.store.foreign import SQLITE, ForeignSession, recognise
 from mulligan.store.messages import TIMEOUT, Answers, Changes, Claim, Claimed, Outcome
 from mulligan.store.moves import MoveParts
 from mulligan.store.rows import Record, fence_values, to_json, to_time
-from mulligan.store.session import Script, Session, Statement
+from mulligan.store.session import RoundTrips, Script, Session, Statement
 from mulligan.store.sqlite import health, schema
 from mulligan.store.sqlite.changes import FileChanges, MemoryChanges
 from mulligan.store.sqlite.claim import SqliteClaim, SqlitePromote
@@ -81,7 +81,13 @@ class SqliteBackend:
     ) -> T:
         return self.database.write(lambda db: work(SqliteSession(db, self.clock)))
 
-    write_one = write_by_key = write
+    write_one = write
+
+    def write_by_key(self, trips: Callable[[], RoundTrips[T]]) -> T:
+        return self.write(lambda session: session.make(trips()))
+
+    async def write_by_key_on_loop(self, trips: Callable[[], RoundTrips[T]]) -> T | None:  # noqa: ARG002
+        return None
 
     def join(self, connection: Any) -> Session:
         self._require_file()

@@ -136,11 +136,10 @@ class KeyAccess:
         try:
             return await self._admissions.admit(wanted)
         except asyncio.CancelledError:
-            # Nothing was begun: the mark must not hold for its whole time. The end comes after the admission, which may
-            # be under way: one group follows the other.
+            # Nothing was begun: the mark must not hold for its whole time.
             if wanted.change is not None:
                 ended = EndedRequest(wanted.change.id, wanted.mark, None)
-                self._ends.add(task := asyncio.ensure_future(self._admissions.end(ended)))
+                self._ends.add(task := asyncio.ensure_future(self._admissions.withdraw(ended)))
                 task.add_done_callback(self._ends.discard)
             raise
 
