@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import secrets
 from base64 import b64decode, b64encode
-from collections import deque
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from hmac import compare_digest
@@ -21,15 +20,15 @@ from apps.pages.database import Database, Moment
 from apps.pages.flash import flash
 from apps.pages.forms import read_form
 from apps.pages.problems import Elsewhere, Problem
+from apps.pages.rates import charge
 from apps.pages.redirect import redirect
 from apps.pages.render import page
 from apps.pages.session import start_anew
 
 LONGEST_SESSION = timedelta(hours=12)
 SHORTEST_PASSWORD, LONGEST = 10, 200
-# Tries to sign in to one account: so many in this time.
-TRIES, PERIOD = 10, timedelta(minutes=1)
-MOST_REMEMBERED = 10_000
+# New accounts from one address; tries to sign in from one address, and with one account.
+SIGN_UPS, SIGN_INS, TRIES = "20/h", "30/m", "10/m"
 _ACCOUNT, _SINCE = "account", "signed-in"
 
 
@@ -54,7 +53,6 @@ class Accounts:
             Column("password", Text, nullable=False),
             Column("created_at", Moment, nullable=False),
         )
-        self._tries = Tries(now)
         self._decoy = hash_password("no account has it")
 
     def routes(self) -> list[Route]:
@@ -77,8 +75,8 @@ class Accounts:
     async def sign_in(self, request: Request) -> Response:
         form = await read_form(request)
         email = form.get("email", "").strip().lower()
-        if not self._tries.allow(email):
-            raise Problem(429, "TOO_MANY_TRIES", "Too many tries for this account. Wait a minute.")
+        await charge(request, "sign-in", SIGN_INS)
+        await charge(request, "account", TRIES, email)
         found = await asyncio.to_thread(self._find, email, form.get("password", ""))
         if found is None:
             problem = "There is no account with this address and password."
@@ -87,6 +85,7 @@ class Accounts:
 
     async def sign_up(self, request: Request) -> Response:
         form = await read_form(request)
+        await charge(request, "sign-up", SIGN_UPS)
         try:
             given = (form.get(name, "") for name in ("email", "name", "password"))
             made = await asyncio.to_thread(self.create, *given)
@@ -147,23 +146,6 @@ class Accounts:
             start_anew(request)
             return None
         return self.get(account_id)
-
-
-class Tries:
-    """How often an account was tried of late."""
-
-    def __init__(self, now: Now) -> None:
-        self._now = now
-        self._times: dict[str, deque[datetime]] = {}
-
-    def allow(self, name: str) -> bool:
-        if len(self._times) > MOST_REMEMBERED:
-            self._times.clear()
-        now, times = self._now(), self._times.setdefault(name[:LONGEST], deque(maxlen=TRIES))
-        if len(times) == TRIES and now - times[0] < PERIOD:
-            return False
-        times.append(now)
-        return True
 
 
 def account_of(request: Request) -> Account | None:

@@ -8,13 +8,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from apps.pages.accounts import LONGEST_SESSION, Tries, is_local
+from apps.pages.accounts import LONGEST_SESSION, TRIES, is_local
 from apps.pages.clock import Now
 from apps.pages.forms import read_form
 from apps.pages.problems import Elsewhere, Problem
+from apps.pages.rates import charge
 from apps.pages.redirect import redirect
 from apps.pages.render import page
-from apps.pages.session import start_anew
+from apps.pages.session import refuse_earlier_forms, start_anew
 from mulligan import App, MulliganError
 
 _KEY, _SINCE = "admin-key", "admin-since"
@@ -27,7 +28,6 @@ class Admins:
 
     def __init__(self, app: App, now: Now) -> None:
         self._app, self._now = app, now
-        self._tries = Tries(now)
         self._valid: frozenset[str] = frozenset()
         self._read_at: datetime | None = None
 
@@ -43,9 +43,7 @@ class Admins:
 
     async def sign_in(self, request: Request) -> Response:
         form = await read_form(request)
-        client = request.client.host if request.client else ""
-        if not self._tries.allow(client):
-            raise Problem(429, "TOO_MANY_TRIES", "Too many tries. Wait a minute.")
+        await charge(request, "admin", TRIES)
         try:
             key = await asyncio.to_thread(self._app.find_key, form.get("key", ""))
         except MulliganError:
@@ -53,6 +51,7 @@ class Admins:
         if key is None or key.owner is not None:
             problem = "This is no key of an administrator."
             return page(request, "admin_sign_in.html", status=401, problem=problem, next=form.get("next", "/admin"))
+        refuse_earlier_forms(request)
         request.session.update({_KEY: key.id, _SINCE: self._now().isoformat()})
         self._read_at = None
         target = form.get("next", "/admin")

@@ -9,6 +9,7 @@ from typing import Any, Self
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
+from apps.pages.problems import Problem
 from mulligan import App, Event, MulliganError, StoreUnavailable
 
 LOOK_EVERY = 0.25
@@ -79,8 +80,11 @@ def stream(
     after: int | None = None,
     pause: float = 0.0,
 ) -> StreamingResponse:
-    """Server-sent events, by the names that `to_message` gives them. `Last-Event-ID` continues a stream."""
+    """Server-sent events, by the names that `to_message` gives them. `Last-Event-ID` continues a stream. Raises
+    Problem if there are too many."""
     feed: Feed = request.app.state.feed
+    if feed.streams >= MOST_STREAMS:
+        raise Problem(429, "TOO_MANY_STREAMS", "Too many pages are open. Load this one again later.")
     last = request.headers.get("last-event-id", "")
     if last.isascii() and last.isdecimal() and len(last) < 19:
         after = int(last)

@@ -11,9 +11,12 @@ from apps.pages.render import page
 class Problem(Exception):
     """`fields` are what the code needs besides, such as `requiredCredits`."""
 
-    def __init__(self, status: int, code: str, message: str, **fields: Any) -> None:
+    def __init__(
+        self, status: int, code: str, message: str, *, headers: dict[str, str] | None = None, **fields: Any
+    ) -> None:
         super().__init__(message)
         self.status, self.code, self.message, self.fields = status, code, message, fields
+        self.headers = headers or {}
 
 
 class Elsewhere(Exception):
@@ -24,12 +27,12 @@ class Elsewhere(Exception):
         self.path = path
 
 
-def respond(request: Request, problem: Problem, headers: dict[str, str] | None = None) -> Response:
+def respond(request: Request, problem: Problem) -> Response:
     if _is_for_program(request):
         body = {"status": problem.status, "code": problem.code, "message": problem.message, **problem.fields}
-        return JSONResponse(body, problem.status, headers, media_type="application/problem+json")
+        return JSONResponse(body, problem.status, problem.headers, media_type="application/problem+json")
     response = page(request, "problem.html", status=problem.status, problem=problem)
-    response.headers.update(headers or {})
+    response.headers.update(problem.headers)
     return response
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.sessions import SessionMiddleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -21,11 +20,11 @@ from apps.pages.admin import Admins
 from apps.pages.clock import Now, system_time
 from apps.pages.csrf import SAFE, ForeignForm, check_origin
 from apps.pages.database import Database
-from apps.pages.live import MOST_STREAMS, Feed, ticks
+from apps.pages.live import Feed, ticks
 from apps.pages.problems import Elsewhere, Problem, respond
 from apps.pages.redirect import SEE_OTHER
 from apps.pages.render import STATIC, environment
-from apps.pages.session import IDLE, SessionKey
+from apps.pages.session import IDLE, SessionKey, Sessions
 from mulligan import App
 
 HEADERS = {
@@ -60,8 +59,7 @@ class Site:
     ) -> None:
         self.app, self.name, self.folder, self.database, self.menu = app, name, folder, database, menu
         self.accounts, self.admins, self.owner, self.now = accounts, Admins(app, now), owner, now
-        self._routes, self._key = routes, SessionKey(database)
-        self._idle = round(idle.total_seconds())
+        self._routes, self._key, self._idle = routes, SessionKey(database), idle
 
     def asgi(self) -> Starlette:
         self.app.migrate()
@@ -70,9 +68,7 @@ class Site:
             routes=[*self._common(), *self._routes],
             middleware=[
                 Middleware(Outer),
-                Middleware(
-                    SessionMiddleware, secret_key=self._key.read(), session_cookie=self._cookie, max_age=self._idle
-                ),
+                Middleware(Sessions, key=self._key.read(), name=self._cookie, idle=self._idle, now=self.now),
                 Middleware(OwnOrigin),
             ],
             exception_handlers={
@@ -110,8 +106,6 @@ class Site:
 
     def _live(self, request: Request) -> Response:
         """Tick when something of the visitor's changed. An administrator follows everything."""
-        if request.app.state.feed.streams >= MOST_STREAMS:
-            raise Problem(429, "TOO_MANY_STREAMS", "Too many pages are open. Load this one again later.")
         owner = None if self.is_admin(request) else self.owner(request)
         if owner is None and not self.is_admin(request):
             raise Problem(401, "UNAUTHORIZED", "Sign in first.")
@@ -196,9 +190,10 @@ async def _routing(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     codes = {404: ("NOT_FOUND", "There is no such page."), 405: ("METHOD_NOT_ALLOWED", "This page cannot do that.")}
     code, message = codes.get(error.status_code, ("REFUSED", error.detail))
-    return respond(request, Problem(error.status_code, code, message), dict(error.headers or {}))
+    return respond(request, Problem(error.status_code, code, message, headers=dict(error.headers or {})))
 
 
 async def _fault(request: Request, _: Exception) -> Response:
     """Starlette logs the error; people see no details."""
-    return respond(request, Problem(500, "INTERNAL_ERROR", "Something went wrong here. It was recorded."), HEADERS)
+    message = "Something went wrong here. It was recorded."
+    return respond(request, Problem(500, "INTERNAL_ERROR", message, headers=HEADERS))

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -38,23 +38,42 @@ class Viewport:
     height: int = 800
 
 
-class Browser:
-    """Started when the first page is opened, and again when it is gone. `find` says which program it is."""
+@dataclass(slots=True, eq=False)
+class Running:
+    """A Chromium with the number of its pages. One that could not close a page is worn out."""
 
-    def __init__(self, find: Callable[[], str], egress: Egress) -> None:
-        self._find, self._egress = find, egress
+    chromium: Chromium
+    process: int
+    pages: int = 0
+    is_worn_out: bool = False
+
+    def kill(self) -> None:
+        # The number of one that is gone may be another program's by now.
+        if self.chromium.is_connected():
+            with suppress(ProcessLookupError):
+                os.kill(self.process, signal.SIGKILL)
+
+
+class Browser:
+    """Started when the first page is opened, and again when it is gone or worn out. `find` says which program it is."""
+
+    def __init__(self, find: Callable[[], str], egress: Egress, *, close_within: timedelta = CLOSE_WITHIN) -> None:
+        self._find, self._egress, self._close_within = find, egress, close_within
         self._lock = asyncio.Lock()
         self._playwright: Playwright | None = None
-        self._chromium: Chromium | None = None
-        self.process: int | None = None
+        self._running: Running | None = None
         self.starts = 0
+
+    @property
+    def process(self) -> int | None:
+        """That of the browser in which the next page is opened."""
+        return None if self._running is None else self._running.process
 
     @asynccontextmanager
     async def page(self, viewport: Viewport) -> AsyncIterator[tuple[Page, Proxy]]:
         """A page that shares nothing with any other."""
-        chromium = await self._started()
-        async with Proxy(self._egress).listening() as proxy:
-            context = await chromium.new_context(
+        async with self._borrowed() as running, Proxy(self._egress).listening() as proxy:
+            context = await running.chromium.new_context(
                 viewport={"width": viewport.width, "height": viewport.height},
                 proxy={"server": proxy.address},
                 service_workers="block",
@@ -63,15 +82,29 @@ class Browser:
             try:
                 yield await context.new_page(), proxy
             finally:
-                await self._close(context.close())
+                running.is_worn_out |= not await self._could_close(context.close())
 
-    async def _started(self) -> Chromium:
+    @asynccontextmanager
+    async def _borrowed(self) -> AsyncIterator[Running]:
+        """A worn-out browser is killed with its last page: others may be at work in it, and the next page gets a new
+        one."""
+        running = await self._started()
+        running.pages += 1
+        try:
+            yield running
+        finally:
+            running.pages -= 1
+            if running.is_worn_out and not running.pages:
+                running.kill()
+
+    async def _started(self) -> Running:
         async with self._lock:
-            if self._chromium is None or not self._chromium.is_connected():
-                self._chromium = await self._start()
-            return self._chromium
+            running = self._running
+            if running is None or running.is_worn_out or not running.chromium.is_connected():
+                running = self._running = await self._start()
+            return running
 
-    async def _start(self) -> Chromium:
+    async def _start(self) -> Running:
         program = self._find()
         if self._playwright is None:
             self._playwright = await async_playwright().start()
@@ -85,29 +118,22 @@ class Browser:
             timeout=START_WITHIN.total_seconds() * 1_000,
         )
         self.starts += 1
-        self.process = await _process_of(found)
-        return found
+        return Running(found, await _process_of(found))
 
-    async def _close(self, closing: object) -> None:
-        """A page that cannot be closed takes its browser with it: the next page gets a new one."""
+    async def _could_close(self, closing: Awaitable[None]) -> bool:
         try:
-            async with asyncio.timeout(CLOSE_WITHIN.total_seconds()):
-                await closing  # type: ignore[misc]
+            async with asyncio.timeout(self._close_within.total_seconds()):
+                await closing
         except TimeoutError:
-            self.kill()
+            return False
         except Error:
             # The browser is gone already.
-            return
-
-    def kill(self) -> None:
-        if self.process is not None:
-            with suppress(ProcessLookupError):
-                os.kill(self.process, signal.SIGKILL)
-            self.process = None
+            return True
+        return True
 
     async def stop(self) -> None:
-        if self._chromium is not None and self._chromium.is_connected():
-            await self._close(self._chromium.close())
+        if self._running is not None and not await self._could_close(self._running.chromium.close()):
+            self._running.kill()
         if self._playwright is not None:
             await self._playwright.stop()
 

@@ -1,5 +1,6 @@
 """What all applications share, on an application of ten lines."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from live import eventually
 from mulligan import App
 
 PASSWORD = "correct horse battery"
@@ -218,13 +220,43 @@ def test_people_sign_up_in_and_out(tried: Tried) -> None:
     assert PASSWORD not in stored.password and stored.created_at.tzinfo is not None
 
 
+def refused_after(client: httpx.Client, path: str, **sent: str) -> int:
+    """How many tries were let in before one was refused."""
+    sent["csrf"] = token(client, path)
+    for number in range(100):
+        answer = client.post(path, data=sent)
+        if answer.status_code == 429:
+            assert int(answer.headers["retry-after"]) >= 1 and "Come back in" in answer.text
+            return number
+    raise AssertionError("all were let in")
+
+
 def test_tries_to_sign_in_are_limited(tried: Tried) -> None:
     with tried.client() as client:
-        sent = {"csrf": token(client, "/sign-in"), "email": "a@b.c", "password": "x"}
-        statuses = [client.post("/sign-in", data=sent).status_code for _ in range(11)]
-        assert statuses == [401] * 10 + [429]
-        tried.clock.ahead = timedelta(seconds=61)
+        # More than ten if a token came back meanwhile.
+        assert refused_after(client, "/sign-in", email="a@b.c", password="x" * 10) >= 10
+        # Others are not locked out, from this address as from any.
+        sent = {"csrf": token(client, "/sign-in"), "email": "b@b.c", "password": "x" * 10}
         assert client.post("/sign-in", data=sent).status_code == 401
+
+
+def test_tries_of_many_accounts_from_one_address_are_limited(tried: Tried) -> None:
+    emails = (f"{number}@b.c" for number in itertools.count())
+    with tried.client() as client:
+        sent = {"csrf": token(client, "/sign-in"), "password": "x" * 10}
+        statuses = [client.post("/sign-in", data={**sent, "email": next(emails)}).status_code for _ in range(30)]
+        assert statuses == [401] * 30
+        while client.post("/sign-in", data={**sent, "email": next(emails)}).status_code == 401:
+            pass
+
+
+def test_new_accounts_from_one_address_are_limited(tried: Tried) -> None:
+    with tried.client() as client:
+        assert refused_after(client, "/sign-up", email="no address", name="Ann", password=PASSWORD) == 20
+    # A new browser is no new address, and neither is another process on the same database.
+    with tried.client() as client:
+        sent = {"csrf": token(client, "/sign-up"), "email": "ann@example.org", "name": "Ann", "password": PASSWORD}
+        assert client.post("/sign-up", data=sent).status_code == 429
 
 
 def test_an_administrator_signs_in_with_a_key_until_it_is_revoked(tried: Tried) -> None:
@@ -265,6 +297,51 @@ def test_a_stream_tells_a_session_of_its_own_jobs(tried: Tried) -> None:
         with client.stream("GET", "/api/events", headers={"Last-Event-ID": position}, timeout=30) as events:
             lines = (line for line in events.iter_lines() if line.startswith("data:"))
             assert tried.app.jobs().jobs[0].id in next(lines)
+
+
+def test_streams_are_bounded_whatever_they_tell(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.pages.live.MOST_STREAMS", 1)
+    with tried.client() as client:
+        client.get("/")
+        with client.stream("GET", "/api/events") as events:
+            lines = events.iter_lines()
+            assert next(lines).startswith("retry:")
+            assert [client.get(path).status_code for path in ("/api/events", "/live")] == [429, 429]
+            lines.close()
+
+        def is_let_in() -> bool:
+            with client.stream("GET", "/live") as answer:
+                return answer.status_code == 200
+
+        # The server notices soon that the first one has left.
+        eventually(is_let_in)
+
+
+def test_the_session_over_https_is_kept_to_it_and_to_this_host(tried: Tried) -> None:
+    with tried.client() as client:
+        plain = client.get("/").headers["set-cookie"]
+        safe = client.get("/", headers={"X-Forwarded-Proto": "https"}).headers["set-cookie"]
+    assert plain.startswith("notes-session=") and "secure" not in plain.lower()
+    assert safe.startswith("__Host-notes-session=") and "domain" not in safe.lower()
+    assert {"path=/", "secure", "httponly", "samesite=lax"} <= set(safe.lower().split("; "))
+
+
+def test_a_browser_that_comes_back_keeps_its_session(tried: Tried) -> None:
+    """Its cookie would end a while after the last change, however often the browser came."""
+    with tried.client() as client:
+        assert "set-cookie" in client.get("/").headers
+        client.get("/")
+        tried.clock.ahead = timedelta(hours=1)
+        assert ["set-cookie" in client.get("/").headers for _ in range(3)].count(True) in (1, 2)
+
+
+def test_forms_from_before_an_administrator_signed_in_are_refused(tried: Tried) -> None:
+    key = tried.app.create_key(owner=None, name="ops")
+    with tried.client() as client:
+        before = token(client, "/admin/sign-in")
+        assert client.post("/admin/sign-in", data={"csrf": before, "key": key.token, "next": "/"}).status_code == 200
+        assert client.post("/add", data={"csrf": before, "text": "x"}).status_code == 403
+        assert client.post("/add", data={"csrf": token(client), "text": "x"}).status_code == 200
 
 
 def test_every_answer_has_security_headers_and_no_details(tried: Tried) -> None:

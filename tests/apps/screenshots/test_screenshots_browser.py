@@ -1,5 +1,6 @@
 """Faults of the browser are real: it is killed, its pages crash, do not end, or keep it busy."""
 
+import asyncio
 import os
 import signal
 from collections.abc import Iterator
@@ -9,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apps.screenshots.browser import Browser
+from apps.screenshots.browser import Browser, Viewport
 from apps.screenshots.capture import Camera
+from apps.screenshots.options import Options, find_chromium, parse_endpoints
+from screenshots_make import Resolver
 from screenshots_sites import Sites
 from screenshots_world import World, make_screenshots, serving
 
 from live import eventually
-from mulligan import JobFilter, State
+from mulligan import Egress, JobFilter, State
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +84,28 @@ def test_s2_a_killed_browser_costs_one_retry_and_is_started_again(watched: World
     assert (shown["status"], shown["retryCount"]) == ("COMPLETED", 1)
     assert watched.app.job(job_id).last_code == "PROGRAM_CRASHED"
     assert browser.starts == starts + 1
+
+
+def test_s2_a_page_that_cannot_be_closed_ends_no_other(sites: Sites) -> None:
+    """Its browser is left to the pages that are open, and killed with the last of them."""
+    egress = Egress(ports=(80, 443), endpoints=parse_endpoints(sites.endpoint), resolve=Resolver())
+
+    async def run() -> None:
+        browser = Browser(lambda: find_chromium(Options()), egress, close_within=timedelta(0))
+        try:
+            async with browser.page(Viewport()) as (other, _):
+                async with browser.page(Viewport()):
+                    worn_out = browser.process
+                await other.goto(sites.url())
+                async with browser.page(Viewport()) as (fresh, _):
+                    assert browser.process != worn_out
+                    await fresh.goto(sites.url())
+                assert (await other.title(), browser.starts) == ("A page", 2)
+            await asyncio.to_thread(eventually, lambda: not Path(f"/proc/{worn_out}").exists())
+        finally:
+            await browser.stop()
+
+    asyncio.run(run())
 
 
 def test_s2_a_page_that_crashes_is_tried_again(watched: World, browsers: list[Browser]) -> None:

@@ -5,21 +5,26 @@ import random
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
 import pytest
 from app_stores import IS_SOAK
+from apps.screenshots.app import site_of
 from screenshots_hammer import hammer
 from screenshots_sites import Sites
 from screenshots_world import World
 
-from mulligan import JobFilter
+from mulligan import JobFilter, State
 
+LIVE = (State.WAITING, State.QUEUED, State.RUNNING)
 OPERATIONS, PROCESSES = (200, 4) if IS_SOAK else (50, 4)
 # Forked from a process that has imported everything: most of the time of a new one is that.
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["screenshots_hammer"])
+# Starting or joining a process reads how each of its siblings ended, which can be read once.
+ONE_AT_A_TIME = threading.Lock()
 
 
 class Hammer:
@@ -39,7 +44,8 @@ class Hammer:
     def _strike(self, *, until: int, is_killed: bool) -> None:
         ours, theirs = SERVER.Pipe(duplex=False)
         process = SERVER.Process(target=hammer, args=(theirs, *self._arguments, self._seed, self._left))
-        process.start()
+        with ONE_AT_A_TIME:
+            process.start()
         theirs.close()
         with ours:
             try:
@@ -49,7 +55,9 @@ class Hammer:
         if is_killed:
             process.kill()
             self.kills += 1
-        process.join()
+        wait([process.sentinel])
+        with ONE_AT_A_TIME:
+            process.join()
         self.exits.append(process.exitcode)
         self._seed, self._left = self._seed + 1_000, self._left - until
 
@@ -77,8 +85,9 @@ def test_s4_processes_that_are_killed_leave_a_ledger_that_is_right(
 
 def drain(world: World) -> None:
     world.app.resume(kind="pdf_generation")
-    # A site that was retried again and again is held: its captures would wait for it until their deadline, in a day.
-    for service in world.app.services():
-        world.app.service(service.name).close(actor="test")
+    # A site that was retried again and again is held, perhaps only from now on: its captures would wait for it until
+    # their deadline, in a day.
+    for job in world.app.jobs(JobFilter(tag="capture", state=LIVE), limit=OPERATIONS).jobs:
+        world.app.service(site_of(job.arguments["url"])).close(actor="test")
     with world.working(concurrency=4):
         world.settled()

@@ -87,7 +87,7 @@ class KeyAccess:
 
     async def charge_failure(self, request: Request) -> None:
         """Count a failed authentication. Raises a Problem, 429, if the address has had too many."""
-        subject = f"ip/{_network(client_address(request))}"
+        subject = f"ip/{client_network(request)}"
         now = self._clock().monotonic()
         # An address that is blocked costs the store nothing.
         if (until := self._blocked.get(subject, now)) > now:
@@ -234,8 +234,9 @@ def _read_address(given: str) -> str:
     return str(getattr(address, "ipv4_mapped", None) or address)
 
 
-def _network(address: str) -> str:
-    """The part of an address that one client cannot change at will."""
+def client_network(request: Request) -> str:
+    """The part of the client's address that one client cannot change at will."""
+    address = client_address(request)
     return str(ip_network(f"{address}/64", strict=False)) if ":" in address else address
 
 
