@@ -27,7 +27,7 @@ import httpx  # noqa: E402
 from seed_failures import a_day, add_history, run_until_idle  # noqa: E402
 from site_server import serve  # noqa: E402
 
-from mulligan import App, FinalError, RetryPolicy  # noqa: E402
+from mulligan import App, FinalError, JobFilter, RetryPolicy, Service  # noqa: E402
 from mulligan.web.pages import PAGES, menu  # noqa: E402
 
 FIRST_BYTE, LARGEST = 50.0, 150_000
@@ -43,6 +43,10 @@ PARAMETERS: dict[str, Callable[[App], str | None]] = {
     "job_id": lambda app: next((job.id for job in app.jobs(limit=1).jobs), None),
     "batch_id": lambda app: next((batch.id for batch in app.batches(limit=1)), None),
     "name": lambda app: next((service.name for service in app.services()), None),
+    "kind": lambda app: next(iter(app.tasks)),
+    "check": lambda app: str(app.alerts().rules[0].check),
+    "delivery_id": lambda app: next((each.id for each in app.deliveries(limit=1)), None),
+    "subscription_id": lambda app: next((each.id for each in app.subscriptions()), None),
 }
 # Addresses with terms, besides the plain ones.
 MORE = (
@@ -54,11 +58,13 @@ MORE = (
     "/find?q=nothing",
     "/find?q=abcdef",
     "/retry?code=CODE_3",
+    "/jobs?state=failed&kind=kind3",
+    "/jobs/bulk/run-now?state=failed",
 )
 
 
 def make_app(url: str, groups: int) -> App:
-    app = App(url, version="1.8.2")
+    app = App(url, version="1.8.2", services=[Service("gateway")])
 
     def fail(number: int) -> None:
         raise FinalError(f"cannot read the {WORDS[number % groups]} section", code=f"CODE_{number % 37}")
@@ -81,7 +87,18 @@ def fill(app: App, jobs: int, groups: int) -> None:
         print(f"\r{first + len(bound):,} of {jobs:,} jobs", end="", file=sys.stderr, flush=True)
     app.run_duty("project")
     print(file=sys.stderr)
-    app.retry_failure(app.failures(limit=1).groups[0].id, reason="measured")
+    add_one_of_each(app)
+
+
+def add_one_of_each(app: App) -> None:
+    """What else a page is about."""
+    app.redrive(JobFilter(code="CODE_3"), reason="measured")
+    app.service("gateway").open(actor="measure", reason="measured")
+    batch = app.batch("measured")
+    batch.add(*(app.tasks["kind0"].bind(number) for number in range(1_000)))
+    batch.publish()
+    to = app.subscribe("measured", types=["job.failed"], channel="email", to="on-call@example.org").subscription
+    app.test_subscription(to.id)
 
 
 def addresses(app: App) -> list[str]:

@@ -26,7 +26,7 @@ from seed_operate import (
 )
 from site_server import Site, hidden_fields, serve
 
-from mulligan import App, FinalError
+from mulligan import App, FinalError, Rule
 from mulligan.records.job import JobFilter
 from mulligan.records.key import CreatedKey, Scope
 from mulligan.web.pages import PAGES
@@ -352,6 +352,35 @@ def test_reclassify_shows_what_would_change_and_then_does_it(client: httpx.Clien
     assert site.app.counts(JobFilter(state="failed", owner="acme")).total == 4
     none = client.get("/policies/reclassify", params={"owner": "globex"})
     assert "No failed job matches." in text_of(none)
+
+
+def test_reclassify_judges_and_retries_no_more_than_its_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(*rules: Rule) -> App:
+        app = App(f"sqlite:///{tmp_path}/jobs.db", rules=rules)
+
+        @app.task
+        def fail() -> None:
+            raise ValueError("later")
+
+        return app
+
+    with make(Rule("NO", "final", message="later")) as before:
+        before.enqueue_many([before.tasks["fail"].bind() for _ in range(5)])
+        before.run_until_idle()
+    monkeypatch.setattr("mulligan.web.pages.policies.MOST_JUDGED", 4)
+    with make() as app, serve(app) as site:
+        client = site.client()
+        path = "/policies/reclassify?limit=3"
+        page = client.get(path)
+        assert "The newest 3 jobs were judged; there are more." in text_of(page)
+        (more,) = re.findall(r'href="(/policies/reclassify\?[^"]+)"', page.text)
+        assert "4 of 4 failed jobs" in text_of(client.get(html.unescape(more)))
+        assert re.search(r'name="limit" value="3"', page.text)
+        done = site.post(client, path, "/policies/reclassify/retry", limit="3", reason="the rule is gone")
+        assert answer_of(done) == "3 jobs are retried."
+        assert client.get("/policies/reclassify?limit=1001").status_code == 400
 
 
 def test_reclassify_shows_the_most_frequent_changes_of_very_many(tmp_path: Path) -> None:

@@ -452,7 +452,7 @@ def judged(decision: str) -> Reclassified:
         (
             Reclassification(jobs=(judged("retry"), judged("fail")), is_complete=False),
             "1 of 2 failed jobs would be retried by the rules that are in force now.",
-            "The first 2 jobs were judged; there are more. Nothing is changed by this preview.",
+            "The newest 2 jobs were judged; there are more. Nothing is changed by this preview.",
         ),
     ],
 )

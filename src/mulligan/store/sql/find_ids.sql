@@ -20,11 +20,16 @@ FROM (
     FROM (
         SELECT id
         FROM {table}
-        WHERE {conditions}
+        WHERE {conditions} AND substr(id, length(id) - length(:part::text) + 1) = :part AND id >= coalesce((
+            SELECT id
+            FROM {table}
+            WHERE {conditions}
+            ORDER BY id DESC
+            LIMIT 1 OFFSET :newest - 1
+        ), '')
         ORDER BY id DESC
-        LIMIT :newest
-    ) AS newest
-    WHERE substr(id, length(id) - length(:part::text) + 1) = :part
+        LIMIT :limit
+    ) AS ending
 ) AS found
 ORDER BY id <> :part, id DESC
 LIMIT :limit

@@ -1,9 +1,11 @@
 """Policies: what is retried, how often and when, where each value comes from, and what a change of rules would do."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import urlencode
 
 import msgspec
+from msgspec import Meta
 
 from mulligan.console.policies import PoliciesInForce, PolicyFileStatus, PolicyStatus
 from mulligan.console.reclassify import Reclassification
@@ -17,8 +19,10 @@ from mulligan.web.pages.words import joined, listing, number, plural, verb
 
 pages = Pages("Policies")
 
-MOST_JUDGED = 1_000
+# How many failed jobs a page judges in a moment, and how many it judges if asked to.
+FIRST_JUDGED, MOST_JUDGED = 200, 1_000
 SHOWN_JUDGED, SHOWN_CHANGES = 50, 50
+JUDGED_BY = ("kind", "code", "group", "owner")
 
 
 class OwnerQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -27,19 +31,20 @@ class OwnerQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class JudgedQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which failed jobs are judged again."""
+    """Which failed jobs are judged again: the newest that match."""
 
     kind: String = ""
     code: String = ""
     group: String = ""
     owner: String = ""
+    limit: Annotated[int, Meta(ge=1, le=MOST_JUDGED)] = FIRST_JUDGED
 
     def to_filter(self) -> JobFilter:
-        given = {name: getattr(self, name) or None for name in JudgedQuery.__struct_fields__}
+        given = {name: getattr(self, name) or None for name in JUDGED_BY}
         return JobFilter(state="failed", **given)
 
     def given(self) -> dict[str, str]:
-        return {name: value for name in JudgedQuery.__struct_fields__ if (value := getattr(self, name))}
+        return {name: value for name in JUDGED_BY if (value := getattr(self, name))}
 
 
 class JudgedForm(JudgedQuery, kw_only=True):
@@ -78,7 +83,7 @@ def describe_policy(policy: PolicyStatus) -> Sentence:
 def describe_judged(found: Reclassification) -> Sentence:
     judged = len(found.jobs) + len(found.unjudged)
     again = len(found.would_retry)
-    more = "" if found.is_complete else f"The first {plural(judged, 'job')} were judged; there are more."
+    more = "" if found.is_complete else f"The newest {plural(judged, 'job')} were judged; there are more."
     lead = (joined(more, "Nothing is changed by this preview."),)
     if not judged:
         return Sentence(("No failed job matches.",), ("Only failed jobs are judged again.",))
@@ -118,15 +123,20 @@ def show_policy(call: PageCall, kind: str, query: OwnerQuery) -> View:
 
 @pages.page("/policies/reclassify", scope=Scope.OPERATE, is_admin=True)
 def preview_reclassify(call: PageCall, query: JudgedQuery) -> View:
-    found = call.console.reclassify(query.to_filter(), dry_run=True, limit=MOST_JUDGED)
+    found = call.console.reclassify(query.to_filter(), dry_run=True, limit=query.limit)
+    given = query.given()
+    more = urlencode({**given, "limit": MOST_JUDGED})
     return View(
         "reclassify.html",
         says=describe_judged(found),
         found=found,
         counts=found.counts[:SHOWN_CHANGES],
         retried=_shown(found.jobs),
-        given=query.given(),
+        given={**given, "limit": str(query.limit)},
         query=query,
+        names=JUDGED_BY,
+        more="" if found.is_complete or query.limit == MOST_JUDGED else f"/policies/reclassify?{more}",
+        most=MOST_JUDGED,
     )
 
 
@@ -137,7 +147,7 @@ def _shown(jobs: Sequence[Any]) -> list[Any]:
 @pages.action("/policies/reclassify/retry", scope=Scope.OPERATE, is_admin=True)
 def reclassify(call: PageCall, form: JudgedForm) -> Done:
     found = call.console.reclassify(
-        form.to_filter(), dry_run=False, limit=MOST_JUDGED, reason=form.reason, request_id=call.request_id
+        form.to_filter(), dry_run=False, limit=form.limit, reason=form.reason, request_id=call.request_id
     )
     if not found.retried and not found.skipped:
         return Done("/policies/reclassify", "No failed job would be retried any more.", tone="held")

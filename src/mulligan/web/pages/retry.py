@@ -163,7 +163,7 @@ def _preview(
 def count_roughly(call: PageCall, wanted: JobFilter, count: str | None) -> Counts | None:
     """The newest jobs by kind, if there are more than a page can count. None: a dry run counts them all, also if none
     of the newest matches."""
-    if count == ALL or not call.console.counts(wanted).at_least:
+    if count == ALL:
         return None
     found: Counts = call.console.counts(wanted, by="kind")
-    return found if found.total else None
+    return found if found.at_least and found.total else None
