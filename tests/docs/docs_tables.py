@@ -18,7 +18,7 @@ from mulligan.failure.pattern import LONGEST_PATTERN
 from mulligan.failure.redact import LONGEST_TEXT
 from mulligan.policies import reading
 from mulligan.program import streams
-from mulligan.records import job, rate, redrive
+from mulligan.records import job, rate, redrive, subscription
 from mulligan.records.alert_rules import describe_value, find_rules
 from mulligan.records.finding import Check
 from mulligan.records.metric import METRICS
@@ -100,6 +100,12 @@ def limits() -> Iterable[tuple[object, ...]]:
     yield "rate of a redrive", f"{rate.FASTEST:,.0f}/s", "refused"
     yield "jobs of a redrive watched at a time", f"{redrive.MOST_WATCHED}", "the others are not watched"
     yield "record of a redrive after its end", describe(REDRIVES_KEPT), "deleted when the next redrive begins"
+    yield (
+        "deliveries of an owner at once",
+        f"{subscription.MOST_OF_SENDER}",
+        "the others wait; likewise for each host without an owner, and mails",
+    )
+    yield "deliveries at once", f"{subscription.MOST_DELIVERIES}", "the others wait"
     yield "log line", f"{describe_size(evidence.MESSAGE_LIMIT)} and a traceback", "head and tail are kept"
 
 

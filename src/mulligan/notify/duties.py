@@ -122,6 +122,7 @@ class Notify:
             return 0
         now = self.store.now()
         wanted = [each for each in self.store.subscriptions(is_enabled=True) if each.is_in_use(now)]
+        self.jobs.limit(is_needed=bool(wanted))
         if not wanted and self._is_idle():
             return 0
         if any(each.is_in_code and (each.owner, each.name) not in self.definitions for each in wanted):

@@ -18,10 +18,19 @@ from mulligan.notify.smtp_server import SmtpServer
 from mulligan.notify.subscription import Bulletin, Subscription
 from mulligan.records.delivery import Delivery, DeliveryState, NewDelivery, Outgoing, SendResult
 from mulligan.records.job import NewJob
-from mulligan.records.subscription import DELIVER_KIND, GONE, SERVICE_PREFIX, Channel, SubscriptionRecord
+from mulligan.records.subscription import (
+    DELIVER_KIND,
+    GONE,
+    MOST_DELIVERIES,
+    SERVICE_PREFIX,
+    Channel,
+    SubscriptionRecord,
+)
 from mulligan.store.store import Store
 from mulligan.task.client import Client
+from mulligan.task.registry import Registry
 from mulligan.task.task import Task
+from mulligan.values.check import LONGEST_NAME
 from mulligan.values.clock import Clock
 
 if TYPE_CHECKING:
@@ -47,7 +56,11 @@ def service_of(channel: Channel, to: str | None, owner: str | None) -> str:
         host = urlsplit(to or "").hostname or "nowhere"
     except ValueError:
         host = "nowhere"
-    return f"{SERVICE_PREFIX}{host}/{owner}"[:200] if owner else f"{SERVICE_PREFIX}{host}"[:200]
+    if not owner:
+        return f"{SERVICE_PREFIX}{host}"[:LONGEST_NAME]
+    # The host is cut first: the owner's deliveries are counted by its name.
+    room = LONGEST_NAME - len(f"{SERVICE_PREFIX}/{owner}")
+    return f"{SERVICE_PREFIX}{host[: max(room, 1)]}/{owner}"[:LONGEST_NAME]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +181,11 @@ class DeliveryJobs:
 
     client: Client
     task: Task[..., Any, Any]
+    tasks: Registry
+
+    def limit(self, *, is_needed: bool) -> None:
+        """Bound how many run at once while there are subscriptions. Each limit costs every enqueue a little."""
+        self.tasks.limit(self.task.name, MOST_DELIVERIES if is_needed else None)
 
     def to_send(self, delivery: NewDelivery | Delivery, job_id: str, queue: str | None = None) -> NewJob:
         service = service_of(delivery.channel, delivery.to, delivery.owner)

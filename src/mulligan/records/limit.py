@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
-from mulligan.records.job import PRIORITIES, Job, NewJob
+from mulligan.records.job import PRIORITIES, NewJob
+from mulligan.records.subscription import DELIVER_KIND, sender_of
 
 EVERY_OWNER = "*"
 # Percent of a retry budget that jobs of low and normal priority may use. The rest is reserved for higher priorities.
@@ -19,10 +20,28 @@ def part_of(budget: int, priority: int) -> int:
     return -(-budget * percent // 100)
 
 
-def subjects_of(job: Job[Any]) -> list[str]:
-    """The subjects of limits that can apply to this job."""
+class Limited(Protocol):
+    """What limits look at of a job."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def queue(self) -> str: ...
+    @property
+    def owner(self) -> str: ...
+    @property
+    def service(self) -> str: ...
+
+
+def subjects_of(job: Limited) -> list[str]:
+    """The subjects of limits that can apply to a job, in the order they are checked.
+
+    The owner and the sender come first: their jobs without a free slot then wait under their own gate, and do not delay
+    others under a shared one.
+    """
     own = [f"owner/{job.owner}"] if job.owner else []
-    return [*own, f"queue/{job.queue}", f"kind/{job.kind}"]
+    sent = [f"sender/{sender_of(job.service)}"] if job.kind == DELIVER_KIND else []
+    return [*own, *sent, f"queue/{job.queue}", f"kind/{job.kind}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +57,7 @@ class RetryBudget:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """`subject` is `kind/NAME`, `queue/NAME` or `owner/NAME`."""
+    """`subject` is `kind/NAME`, `queue/NAME` or `owner/NAME`. Senders (`sender/NAME`) have a fixed limit."""
 
     subject: str
     most: int | None = None

@@ -17,6 +17,10 @@ from mulligan.values.suggest import unknown
 DELIVER_KIND = "mulligan.deliver"
 # The services that deliveries depend on: `notify:smtp`, and one for each host that gets webhooks.
 SERVICE_PREFIX = "notify:"
+# How many run at once, over all workers: of one sender, and in all. A receiver that accepts and never answers keeps a
+# slot of a worker for as long as a delivery may take.
+MOST_OF_SENDER = 3
+MOST_DELIVERIES = 100
 
 # The most of each owner, and of the administrators.
 MOST_PER_OWNER = 20
@@ -30,6 +34,11 @@ UNSEEN_AFTER = timedelta(minutes=2)
 SEEN_EVERY = UNSEEN_AFTER / 4
 # Why a subscription is disabled that no person has disabled.
 GONE = "its receiver answered 410 Gone"
+
+
+def sender_of(service: str) -> str:
+    """Whose deliveries depend on this service: an owner, or the service itself if nobody owns them."""
+    return service.partition("/")[2] or service
 
 
 class Channel(StrEnum):

@@ -13,7 +13,8 @@ from typing import Any
 
 from mulligan.lifecycle import TABLE, Move, State
 from mulligan.records.job import Lease, NewJob
-from mulligan.records.limit import EVERY_OWNER, NO_LIMITS, Limit, LimitBook, LimitRecord, SpendingRecord
+from mulligan.records.limit import EVERY_OWNER, NO_LIMITS, Limit, LimitBook, LimitRecord, SpendingRecord, subjects_of
+from mulligan.records.subscription import DELIVER_KIND, MOST_OF_SENDER, sender_of
 from mulligan.store.budgets import BudgetOperations
 from mulligan.store.messages import Claim
 from mulligan.store.rows import Record, to_duration, to_json
@@ -23,6 +24,8 @@ from mulligan.store.session import Rows, Session
 GATE = "limit/"
 # Sorts after every gate of a limit.
 END = "limit0"
+# The subjects whose slots are counted.
+COUNTED = ("kind/", "queue/", "owner/", "sender/")
 # How often a process announces its limits again, and how long they apply if no process does.
 ANNOUNCED_EVERY = to_duration(timedelta(minutes=1))
 LIMITS_KEPT = to_duration(timedelta(minutes=10))
@@ -52,11 +55,8 @@ class Candidate:
     rank: int
 
     @property
-    def subjects(self) -> tuple[str, ...]:
-        """The subjects whose limits apply, in the order they are checked. The owner comes first: the jobs of an owner
-        without a free slot then wait under the owner's gate, and do not delay others under a shared one."""
-        own = (f"owner/{self.owner}",) if self.owner else ()
-        return (*own, f"queue/{self.queue}", f"kind/{self.kind}")
+    def subjects(self) -> list[str]:
+        return subjects_of(self)
 
     @property
     def pauses(self) -> tuple[tuple[str, str], ...]:
@@ -118,11 +118,12 @@ def admit_candidates(candidates: Iterable[Candidate], capacity: Capacity) -> Adm
 
 
 def find_limits(subjects: Iterable[str], found: Mapping[str, int]) -> dict[str, int]:
-    """Return the limit of each subject that has one. An owner without a limit has the limit of `*`."""
-    default = found.get(f"owner/{EVERY_OWNER}")
+    """Return the limit of each subject that has one. An owner without a limit has the limit of `*`, and every sender of
+    deliveries has the same one."""
+    defaults = {"owner": found.get(f"owner/{EVERY_OWNER}"), "sender": MOST_OF_SENDER}
     limits = {}
     for subject in subjects:
-        most = found.get(subject, default if subject.startswith("owner/") else None)
+        most = found.get(subject, defaults.get(subject.partition("/")[0]))
         if most is not None:
             limits[subject] = most
     return limits
@@ -190,9 +191,12 @@ class LimitOperations:
     def note_settled(self, settled: Iterable[Lease]) -> None:
         """Check the limits of these jobs first in the next `admit`: their slots are free."""
         if self._announced != NO_LIMITS:
-            found = {(lease.kind, lease.owner) for lease in settled}
+            found = {(lease.kind, lease.owner, _sender(lease)) for lease in settled}
             self._freed_gates.extend(
-                gate for kind, owner in found for gate in (f"{GATE}kind/{kind}", f"{GATE}owner/{owner}")
+                f"{GATE}{what}/{name}"
+                for kind, owner, sender in found
+                for what, name in (("kind", kind), ("owner", owner), ("sender", sender))
+                if name
             )
 
     def admit(self, session: Session) -> AdmitResult:
@@ -230,7 +234,7 @@ class LimitOperations:
         capacity = Capacity(paused=frozenset((row["what"], row["name"]) for row in rows), new=new)
         subjects = [gate.removeprefix(GATE) for gate in gates]
         services = {one.removeprefix("service/") for one in subjects if one.startswith("service/")}
-        self._count_slots(session, capacity, [one for one in subjects if one.startswith(("kind/", "queue/", "owner/"))])
+        self._count_slots(session, capacity, [one for one in subjects if one.startswith(COUNTED)])
         self._ask_services(session, capacity, services)
         open_gates = [gate for gate in gates if _has_capacity(gate, capacity)]
         if not open_gates:
@@ -348,6 +352,10 @@ class LimitOperations:
 
     def _load_limits(self, session: Session, subjects: Sequence[str]) -> Rows:
         return session.rows("limits_named", gates=to_json([*subjects, f"owner/{EVERY_OWNER}"]))
+
+
+def _sender(lease: Lease) -> str | None:
+    return sender_of(lease.service) if lease.kind == DELIVER_KIND else None
 
 
 def _has_capacity(gate: str, capacity: Capacity) -> bool:

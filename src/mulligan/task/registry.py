@@ -20,7 +20,7 @@ class Registry(Mapping[str, Task[..., Any, Any]]):
         self._aliases: dict[str, str] = {}
         self._built_in: dict[str, Task[..., Any, Any]] = {}
         self.concurrency: dict[str, int] = {}
-        """The concurrency limits, by kind."""
+        """The concurrency limits, by kind. A new dict for each change, so that a comparison shows it."""
 
     def add(self, task: Task[..., Any, Any]) -> None:
         for name in (task.name, *task.aliases):
@@ -29,12 +29,17 @@ class Registry(Mapping[str, Task[..., Any, Any]]):
         self._tasks[task.name] = task
         self._aliases |= dict.fromkeys(task.aliases, task.name)
         if task.concurrency is not None:
-            # A new dict, so that a comparison with the previous one shows the change.
-            self.concurrency = {**self.concurrency, task.name: task.concurrency}
+            self.limit(task.name, task.concurrency)
 
     def add_built_in(self, task: Task[..., Any, Any]) -> None:
         """Add a task of the engine. It is found by its name, and not listed among the tasks of the app."""
         self._built_in[task.name] = task
+
+    def limit(self, kind: str, most: int | None) -> None:
+        """Let at most so many jobs of this kind run at once, or any number."""
+        if self.concurrency.get(kind) != most:
+            others = {name: number for name, number in self.concurrency.items() if name != kind}
+            self.concurrency = others if most is None else {**others, kind: most}
 
     def __getitem__(self, kind: str) -> Task[..., Any, Any]:
         try:

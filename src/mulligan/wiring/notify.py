@@ -47,7 +47,7 @@ def build_notifications(
     )
     task = deliver_task(deliver, client)
     tasks.add_built_in(task)
-    return Notifications(definitions, check_payloads(payloads), DeliveryJobs(client, task), ids, secrets)
+    return Notifications(definitions, check_payloads(payloads), DeliveryJobs(client, task, tasks), ids, secrets)
 
 
 def _by_name(subscriptions: Iterable[Subscription]) -> dict[tuple[str | None, str], Subscription]:

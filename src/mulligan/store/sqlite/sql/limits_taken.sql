@@ -9,6 +9,11 @@ SELECT given.subject, CASE given.what
     WHEN 'owner' THEN (
         SELECT count(*) FROM mulligan_jobs WHERE is_limited AND state IN ('queued', 'running') AND owner = given.name
     )
+    WHEN 'sender' THEN (
+        SELECT count(*) FROM mulligan_jobs
+        WHERE is_limited AND state IN ('queued', 'running') AND kind = 'mulligan.deliver'
+          AND substr(service, instr(service, '/') + 1) = given.name
+    )
     WHEN 'service' THEN (
         SELECT count(*) FROM mulligan_jobs WHERE is_limited AND state = 'queued' AND service <> '' AND service = given.name
     )
