@@ -1,17 +1,22 @@
 """The command line of an application: serve its pages with a worker in the same process."""
 
 import os
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import click
 
+from apps.pages.settings import SettingRefused
 from apps.pages.site import Site
+from mulligan import MulliganError
 
 Build = Callable[[str], Site]
+USAGE = 2
 
 
-def main(build: Build, name: str) -> None:
-    """`build` makes the application for the URL of a database."""
+def main(build: Build, name: str, *, beside: Callable[[], AbstractContextManager[object]] = nullcontext) -> None:
+    """`build` makes the application for the URL of a database, while `beside` runs."""
 
     @click.command(help=f"Serve {name}, with its pages, the dashboard at /ops, and a worker.")
     @click.option("--host", default="127.0.0.1", show_default=True)
@@ -26,16 +31,21 @@ def main(build: Build, name: str) -> None:
     @click.option("--no-worker", is_flag=True, help="Only the pages: workers run elsewhere.")
     @click.option("--url", default=None, help="The database.  [default: DATABASE_URL, or a SQLite file here]")
     def serve(host: str, port: int, concurrency: int, *, no_worker: bool, url: str | None) -> None:
-        site = build(url or os.environ.get("DATABASE_URL") or f"sqlite:///{name}.db")
-        site.app.serve(
-            application=site.asgi(),
-            mounted_at="/ops",
-            host=host,
-            port=port,
-            with_worker=not no_worker,
-            concurrency=concurrency,
-            announce=announce,
-        )
+        try:
+            with beside():
+                site = build(url or os.environ.get("DATABASE_URL") or f"sqlite:///{name}.db")
+                site.app.serve(
+                    application=site.asgi(),
+                    mounted_at="/ops",
+                    host=host,
+                    port=port,
+                    with_worker=not no_worker,
+                    concurrency=concurrency,
+                    announce=announce,
+                )
+        except (MulliganError, SettingRefused) as problem:
+            click.echo(str(problem), err=True)
+            sys.exit(USAGE)
 
     serve()
 

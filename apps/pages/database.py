@@ -9,6 +9,9 @@ from typing import Any
 
 from sqlalchemy import Connection, DateTime, Dialect, Engine, MetaData, TypeDecorator, create_engine, event
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from apps.pages.settings import SettingRefused
 
 BUSY_SECONDS = 30
 
@@ -55,7 +58,11 @@ class Database:
 
 
 def _open(url: str) -> Engine:
-    given = make_url(url)
+    try:
+        given = make_url(url)
+    except ArgumentError:
+        allowed = "a database URL, such as sqlite:///app.db or postgresql://user@host/database"
+        raise SettingRefused("DATABASE_URL", url, allowed) from None
     if given.get_backend_name() == "sqlite":
         return _open_sqlite(str(given))
     return create_engine(given.set(drivername="postgresql+psycopg"), pool_pre_ping=True)

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 import click
 
 from apps.pages.command import main
-from apps.pdfxml.settings import SettingRefused
 from apps.pdfxml.site import build
 
 
@@ -37,8 +36,4 @@ def gateway_beside() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    try:
-        with gateway_beside():
-            main(build, "pdfxml")
-    except SettingRefused as problem:
-        raise SystemExit(str(problem)) from None
+    main(build, "pdfxml", beside=gateway_beside)

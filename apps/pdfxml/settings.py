@@ -6,18 +6,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from apps.pages.settings import SettingRefused
 from mulligan import Added, Exponential, MulliganError, RetryPolicy, Service
 
 MEGABYTE = 2**20
 GATEWAY = "gateway"
 MODES = ("hold", "fail_fast")
-
-
-class SettingRefused(ValueError):
-    """A variable has a value that cannot work."""
-
-    def __init__(self, name: str, value: str, allowed: str) -> None:
-        super().__init__(f"{name} is {value!r}, but it must be {allowed}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from apps.pages.command import announce
+from apps.pages.command import USAGE, announce
+from apps.pages.settings import SettingRefused
 from apps.runs import reports
 from apps.runs.app import Verifier, open_verifier
 from apps.runs.configuration import BadConfiguration
@@ -20,7 +21,6 @@ from apps.runs.words import Word
 from apps.runs.working import run_worker
 from mulligan import MulliganError
 
-USAGE = 2
 CLASSES = ("final", "retryable", "rate_limited")
 
 
@@ -124,7 +124,7 @@ def _open(place: tuple[str, Path]) -> Iterator[Verifier]:
     except BadConfiguration as problem:
         click.echo(f"{config}: {problem}", err=True)
         sys.exit(USAGE)
-    except MulliganError as problem:
+    except (MulliganError, SettingRefused) as problem:
         click.echo(str(problem), err=True)
         sys.exit(USAGE)
 

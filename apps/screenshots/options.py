@@ -8,6 +8,8 @@ from datetime import timedelta
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
+from apps.pages.settings import SettingRefused
+
 Endpoint = tuple[IPv4Address | IPv6Address, int]
 
 
@@ -25,7 +27,7 @@ class Options:
 
 
 def read_options(environment: Mapping[str, str] = os.environ) -> Options:
-    """Raises ValueError, with the name of the variable and what is allowed."""
+    """Raises SettingRefused."""
 
     def given(name: str, otherwise: str) -> str:
         return environment.get(f"SCREENSHOTS_{name}", "").strip() or otherwise
@@ -43,7 +45,7 @@ def read_options(environment: Mapping[str, str] = os.environ) -> Options:
 
 
 def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
-    """`127.0.0.1:8080,[::1]:8080`. Raises ValueError."""
+    """`127.0.0.1:8080,[::1]:8080`. Raises SettingRefused."""
     return tuple(_parse_endpoint(each.strip()) for each in text.split(",") if each.strip())
 
 
@@ -61,7 +63,7 @@ def _parse_endpoint(text: str) -> Endpoint:
     try:
         return ip_address(host.strip("[]")), _number("ALLOWED", port, 1, 65_535)
     except ValueError:
-        raise ValueError(f"SCREENSHOTS_ALLOWED has {text!r}, but allowed is address:port, as 127.0.0.1:8080") from None
+        raise SettingRefused("SCREENSHOTS_ALLOWED", text, "a list of address:port, as 127.0.0.1:8080") from None
 
 
 def _number(name: str, text: str, least: int, most: int) -> int:
@@ -70,5 +72,5 @@ def _number(name: str, text: str, least: int, most: int) -> int:
     except ValueError:
         number = least - 1
     if not least <= number <= most:
-        raise ValueError(f"SCREENSHOTS_{name} is {text!r}, but it must be an integer from {least:,} to {most:,}")
+        raise SettingRefused(f"SCREENSHOTS_{name}", text, f"an integer from {least:,} to {most:,}")
     return number

@@ -1,13 +1,14 @@
 """The engine's app: tasks, policy and rules. Everything about retries that this application says is on this page."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from apps.pages.accounts import Accounts
 from apps.pages.database import Database
+from apps.pages.settings import SettingRefused
 from apps.watermark.campaigns import Campaigns
 from apps.watermark.detections import Detections
 from apps.watermark.files import Files
@@ -17,7 +18,7 @@ from apps.watermark.publishing import Publishing
 from apps.watermark.tables import Tables
 from apps.watermark.upkeep import Upkeep
 from apps.watermark.webhooks import Webhooks
-from mulligan import App, ErrorCode, Failure, RetryPolicy, Rule, Snooze, Steps
+from mulligan import App, ErrorCode, Failure, Fixed, MulliganError, RetryPolicy, Rule, Snooze, Steps
 
 FONT = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
 
@@ -59,10 +60,45 @@ class Options:
 
     @classmethod
     def read(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """From WATERMARK_FOLDER, WATERMARK_FONT, WATERMARK_TIMEOUT, WATERMARK_LARGEST_UPLOAD, WATERMARK_WEBHOOK_…"""
-        given = {name: environment.get(f"WATERMARK_{name.upper()}") for name in cls.__dataclass_fields__}
-        kinds: dict[str, Any] = {"folder": Path, "font": Path, "largest_upload": int}
-        return cls(**{name: kinds.get(name, str)(value) for name, value in given.items() if value})
+        """From WATERMARK_FOLDER, WATERMARK_FONT, WATERMARK_TIMEOUT, WATERMARK_LARGEST_UPLOAD, WATERMARK_WEBHOOK_….
+        Raises SettingRefused."""
+        given = {name: environment.get(f"WATERMARK_{name.upper()}", "").strip() for name in cls.__dataclass_fields__}
+        return cls(**{name: _read(name, value) for name, value in given.items() if value})
+
+
+def _read(name: str, value: str) -> Any:
+    read, allowed = READERS.get(name, (str, ""))
+    try:
+        return read(value)
+    except (ValueError, MulliganError):
+        raise SettingRefused(f"WATERMARK_{name.upper()}", value, allowed) from None
+
+
+def _duration(text: str) -> str:
+    Fixed(text)
+    return text
+
+
+def _bytes(text: str) -> int:
+    if not 1 <= (size := int(text)) <= LARGEST:
+        raise ValueError
+    return size
+
+
+def _address(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise ValueError
+    return text
+
+
+LARGEST = 2**40
+READERS: Mapping[str, tuple[Callable[[str], Any], str]] = {
+    "folder": (Path, "a folder"),
+    "font": (Path, "a file"),
+    "timeout": (_duration, "a duration, such as 10m"),
+    "largest_upload": (_bytes, f"an integer from 1 to {LARGEST:,}"),
+    "webhook_url": (_address, "a URL that begins with http:// or https://"),
+}
 
 
 class Watermark:

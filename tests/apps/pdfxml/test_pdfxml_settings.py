@@ -4,8 +4,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from apps.pages.settings import SettingRefused
 from apps.pdfxml.app import create
-from apps.pdfxml.settings import READERS, SettingRefused, Settings, read_settings
+from apps.pdfxml.settings import READERS, Settings, read_settings
 
 
 def test_every_variable_is_read() -> None:
