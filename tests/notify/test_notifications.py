@@ -10,11 +10,13 @@ import pytest
 from notify_world import HOUR, MINUTE, NotifyWorld, notify_world
 from standardwebhooks import Webhook
 
-from mulligan import App, JobFilter, Subscription
+from mulligan import App, FinalError, JobFilter, Subscription
 from mulligan.console.subscriptions import MOST_TESTS
 from mulligan.errors import BadSubscription, SubscriptionNotAllowed
+from mulligan.notify.content import Content
+from mulligan.notify.mail import Attachment
 from mulligan.notify.matching import MAILS_AT_ONCE, MAILS_PER_HOUR
-from mulligan.notify.subscription import Notice
+from mulligan.notify.subscription import Bulletin, Notice
 from mulligan.records.delivery import DeliveryState
 from mulligan.records.finding import Check, Level
 from mulligan.records.subscription import DELIVER_KIND
@@ -468,6 +470,44 @@ def test_a_function_that_fails_delays_its_event_and_is_given_up_after_a_while(ur
         world.tell()
         (failed,) = world.deliveries(state="failed")
         assert "the directory is away" in (failed.reason or "")
+
+
+@pytest.mark.parametrize("to", ["ada", "ada@example.org\nBcc: eve@example.org", 7, ""])
+def test_a_recipient_that_can_never_be_used_is_given_up_at_once(url: str, to: Any) -> None:
+    """It delays no other notification."""
+    told = Subscription("owners", types=["job.failed"], channel="email", to=lambda _: to)
+    with notify_world(url, subscriptions=[told]) as world:
+        world.app.run_duty("notify")
+        world.fail("not a PDF")
+        world.tell()
+        (failed,) = world.deliveries(state="failed")
+        assert "found a recipient that cannot be used" in (failed.reason or "")
+
+
+def test_a_final_error_of_a_function_gives_its_event_up_at_once(url: str) -> None:
+    def find(_notice: Notice) -> str:
+        raise FinalError("the customer was deleted")
+
+    told = Subscription("owners", types=["job.failed"], channel="email", to=find)
+    with notify_world(url, subscriptions=[told]) as world:
+        world.app.run_duty("notify")
+        world.fail("not a PDF")
+        world.tell()
+        (failed,) = world.deliveries(state="failed")
+        assert "the customer was deleted" in (failed.reason or "")
+
+
+def test_a_mail_that_cannot_be_written_is_given_up_at_once(url: str) -> None:
+    def write(_bulletin: Bulletin) -> Content:
+        return Content(subject="x", headline="x", lead="x", attachments=[Attachment("../etc/passwd", "x")])
+
+    told = Subscription("failures", types=["job.failed"], channel="email", to=OPS, template=write)
+    with notify_world(url, subscriptions=[told]) as world:
+        world.app.run_duty("notify")
+        world.fail("not a PDF")
+        world.tell()
+        (delivery,) = world.deliveries()
+        assert (delivery.state, delivery.attempts) == (DeliveryState.FAILED, 1)
 
 
 def test_a_subscription_of_the_code_is_disabled_and_not_removed(url: str) -> None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from mulligan.errors import BatchNotFound, JobNotFound, StoreError, SubscriptionNotFound
+from mulligan.errors import BatchNotFound, FinalError, JobNotFound, StoreError, SubscriptionNotFound
 from mulligan.failure.redact import clip, first_line
 from mulligan.failure.verdict import Failure
 from mulligan.notify import cloud_event
@@ -213,7 +213,7 @@ class Notify:
         except Exception as error:
             problem = first_line(Failure.of(error).line)
             name, event = found.subscription.name, found.event
-            if now - event.at < PATIENCE:
+            if now - event.at < PATIENCE and not isinstance(error, FinalError):
                 logger.warning("a function of subscription %r failed for event %d: %s", name, event.position, problem)
                 raise _NotYet(event.position) from None
             logger.error("subscription %r: event %d is not sent: %s", name, event.position, problem)
@@ -315,11 +315,16 @@ class Functions:
 
 
 def _ask(functions: Functions, found: Match, notice: Notice) -> Notification:
-    """Call the functions of the code. Raises what they raise, and ValueError for what cannot be used."""
+    """Call the functions of the code. Raises what they raise, and ValueError for a body that cannot be used."""
     to = found.subscription.to if functions.find is None else functions.find(notice)
     if to is None:
         return Notification(found, None, reason="the function of the code found no recipient")
-    check_target(found.subscription.channel, to)
+    try:
+        check_target(found.subscription.channel, to)
+    except ValueError as error:
+        # To ask again would not change it, and would delay the events after this one.
+        reason = f"the function of the code found a recipient that cannot be used: {first_line(str(error))}"
+        return Notification(found, None, reason=reason, is_failed=True)
     label = None if functions.label is None else clip(first_line(str(functions.label(notice))), LONGEST_LABEL)
     message = None if functions.payload is None else _message(functions.payload, notice)
     return Notification(found, to, message=message, label=label)

@@ -4,11 +4,14 @@ Python's `smtplib` writes the reply into the message of its errors, as `(550, b'
 they also match failures from the log.
 """
 
+from mulligan.errors import BadMail
 from mulligan.failure.rule import Rule
 
 _ERROR = "smtplib.SMTPException"
 
 RULES: tuple[Rule, ...] = (
+    # An address, a subject or an attachment that no server can be given.
+    Rule("INVALID_INPUT", "final", when=BadMail, name="smtp.mail"),
     # One recipient of several may be refused for now and another for good.
     Rule("MAIL_UNAVAILABLE", "retryable", when=_ERROR, message=r"\(4\d\d, b['\"]", name="smtp.4xx"),
     Rule("MAIL_LOGIN_REFUSED", "final", when="smtplib.SMTPAuthenticationError", name="smtp.login"),
