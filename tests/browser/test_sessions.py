@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 from site_server import Site, hidden_fields, serve
 from starlette.testclient import TestClient
+from visit import Visit
 
 from live import SOON
 from mulligan import App
@@ -80,7 +81,7 @@ def test_with_encryption_every_cookie_belongs_to_this_host_alone(site: Site) -> 
         answers = [client.post("/sign-in", data={"key": site.admin.token})]
         form = hidden_fields(client.get("/help").text)
         answers += [
-            client.post("/scheme", data={**form, "scheme": "dark"}),
+            client.post("/choose", data={**form, "scheme": "dark"}),
             client.post(f"/jobs/{job}/cancel", data=form),
             # It takes the answer of the action, and its cookie with it.
             client.get(f"/jobs/{job}"),
@@ -164,7 +165,7 @@ def test_an_address_with_too_many_invalid_sessions_has_to_wait(tmp_path: Path) -
             assert client.post("/sign-in", data={"key": key}, headers=invalid).status_code == 303
 
 
-CHANGES = sorted({page.path for page in PAGES if page.is_change} | {"/scheme"})
+CHANGES = sorted({page.path for page in PAGES if page.is_change} | {"/choose"})
 
 
 @pytest.mark.parametrize("path", CHANGES)
@@ -183,6 +184,32 @@ def test_a_change_needs_the_token_of_its_session_and_our_own_page(site: Site, pa
     assert {answer.status_code for answer in refused} == {403}
     assert client.post(target, content=f"csrf={token}", headers={"Content-Type": "text/plain"}).status_code == 415
     assert client.get(target).status_code in (404, 405)
+
+
+def test_colours_and_keys_are_remembered_by_the_browser(site: Site) -> None:
+    client = site.client()
+    csrf = hidden_fields(client.get("/help").text)["csrf"]
+    for given in ({"letters": "off"}, {"scheme": "dark"}, {"letters": "loud"}):
+        shown = client.post("/choose", data={"csrf": csrf, "back": "/help?x=1", **given})
+        assert shown.url.path == "/help"
+    assert '<html lang="en" class="dark" data-letters="off">' in shown.text
+    away = client.post("/choose", data={"csrf": csrf, "back": "//evil.example/", "letters": "on"})
+    assert str(away.url) == f"{site.base}/" and "data-letters" not in away.text
+
+
+def test_keys_can_be_turned_off(site: Site, context: BrowserContext) -> None:
+    visit = Visit(context, site, site.admin.token)
+    page = visit.open("/help")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "find"
+    page.keyboard.press("Escape")
+    page.click("form[aria-label=Keys] button:has-text('Off')")
+    expect(page.locator("form[aria-label=Keys] [aria-pressed=true]")).to_have_text("Off")
+    page.wait_for_load_state("load")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == ""
+    expect(page.locator(".find kbd")).to_be_hidden()
+    visit.check()
 
 
 def test_signing_in_works_in_a_browser(site: Site, context: BrowserContext) -> None:

@@ -22,7 +22,7 @@ from mulligan.web.pages.form import read_fields
 from mulligan.web.pages.live import Ticks
 from mulligan.web.pages.menu import Menu
 from mulligan.web.pages.page import SEE_OTHER, Page, Pages
-from mulligan.web.pages.render import SCHEME, SCHEMES, Renderer
+from mulligan.web.pages.render import CHOICES, Renderer
 from mulligan.web.pages.sign_in import SignInPages
 from mulligan.web.pages.static import StaticFiles
 from mulligan.web.problems import Problem, respond
@@ -49,7 +49,7 @@ class Dashboard:
             Route("/static/{name}", self._static.serve, methods=["GET"]),
             Route("/failures", self.show_failures, methods=["GET"]),
             Route("/live", self.follow, methods=["GET"]),
-            Route("/scheme", self.choose_scheme, methods=["POST"]),
+            Route("/choose", self.choose, methods=["POST"]),
             *self._pages([*PAGES, *(page for group in self._more for page in group.declared)]),
         ]
 
@@ -98,18 +98,20 @@ class Dashboard:
         except StoreError:
             return True
 
-    async def choose_scheme(self, request: Request) -> Response:
-        """Light, dark, or as the system has it."""
+    async def choose(self, request: Request) -> Response:
+        """Colours and keys of all pages, which this browser remembers."""
         try:
             visitor = await self.sessions.identify(request)
             fields = await read_fields(request)
             check_csrf(request, visitor, "".join(fields.get(CSRF_FIELD, [])))
         except Problem as problem:
             return respond(problem)
-        chosen, back = ("".join(fields.get(name, [])) for name in ("scheme", BACK_FIELD))
-        response = RedirectResponse(back if is_local(back) else "/", status_code=SEE_OTHER)
-        scheme = chosen if chosen in SCHEMES else "auto"
-        set_cookie(request, response, scheme, use=SCHEME, lasts=YEAR)
+        back = "".join(fields.get(BACK_FIELD, []))
+        root = request.scope.get("root_path", "")
+        response = RedirectResponse(back if is_local(back) else f"{root}/", status_code=SEE_OTHER)
+        for use, values in CHOICES.items():
+            if (value := "".join(fields.get(use, []))) in values:
+                set_cookie(request, response, value, use=use, lasts=YEAR)
         return response
 
     def close(self) -> None:

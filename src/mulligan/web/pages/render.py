@@ -18,9 +18,8 @@ from mulligan.web.pages.menu import Menu
 from mulligan.web.pages.static import StaticFiles
 
 TEMPLATES = Path(__file__).with_name("templates")
-SCHEMES = ("auto", "light", "dark")
-# The use of its cookie.
-SCHEME = "scheme"
+# What a person chooses for every page: the use of its cookie, and its values. The first one holds without a cookie.
+CHOICES = {"scheme": ("auto", "light", "dark"), "letters": ("on", "off")}
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -92,8 +91,8 @@ class Renderer:
             """How long it is until then."""
             return words.countdown_tag(moment, now)
 
-        scheme = request.cookies.get(cookie_name(request, SCHEME), "auto")
         return {
+            **{use: chosen(request, use) for use in CHOICES},
             "url": url,
             "static": lambda name: url(self.static.path(name)),
             "at": at,
@@ -103,7 +102,6 @@ class Renderer:
             "path": path,
             "address": str(request.url.replace(scheme="", netloc="")),
             "query": request.url.query,
-            "scheme": scheme if scheme in SCHEMES else "auto",
             "caller": None if visitor is None else visitor.caller,
             "csrf": "" if visitor is None else visitor.csrf,
             # Each form has a name of its own: sent twice, it is carried out once.
@@ -111,6 +109,12 @@ class Renderer:
             "menu": [] if visitor is None else self.menu.of(visitor.caller, path),
             "answer": answer,
         }
+
+
+def chosen(request: Request, use: str) -> str:
+    """What the person chose for all pages."""
+    given = request.cookies.get(cookie_name(request, use), "")
+    return given if given in CHOICES[use] else CHOICES[use][0]
 
 
 def _environment(folders: Sequence[Path]) -> Environment:

@@ -96,7 +96,7 @@ document.addEventListener("change", (event) => {
 addEventListener("DOMContentLoaded", showSelection);
 document.addEventListener("reset", () => setTimeout(showSelection));
 
-// Keys. Letters are off in fields.
+// Keys. Letters are off in fields, and everywhere for a person who turned them off on the page of keys.
 
 const GO = { f: "/", j: "/jobs", b: "/batches", s: "/services", r: "/retries", w: "/workers" };
 const root = () => document.querySelector("a.brand").getAttribute("href").replace(/\/$/, "");
@@ -144,6 +144,7 @@ document.addEventListener("keydown", (event) => {
     for (const each of document.querySelectorAll("details.asking[open]")) each.open = false;
     return;
   }
+  if (document.documentElement.dataset.letters === "off") return;
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping()) return;
   if (isGoing && event.key in GO) { isGoing = false; follow(GO[event.key]); return; }
   const act = KEYS[event.key];
