@@ -1499,12 +1499,19 @@ class App:
         key_id: str,
         *,
         owner: str | None = None,
+        within: Collection[Scope] | None = None,
         is_audited: bool = False,
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Key:
-        """Revoke a key and return it. Within a second, every server refuses it. Raises KeyNotFound."""
-        return self.wiring.keys.revoke(key_id, owner=owner, is_audited=is_audited, actor=actor, request_id=request_id)
+        """Revoke a key and return it. Within a second, every server refuses it.
+
+        `within` are the scopes of the caller's key: one that has others is refused; default: no bound. Raises
+        KeyNotFound and KeyNotAllowed.
+        """
+        return self.wiring.keys.revoke(
+            key_id, owner=owner, within=within, is_audited=is_audited, actor=actor, request_id=request_id
+        )
 
     def find_key(self, token: str) -> Key:
         """Return the key of a token. Raises KeyRefused for a token that is unknown, revoked or expired."""
@@ -1734,7 +1741,7 @@ class App:
 
         The jobs are retried as by `app.redrive`, with its default rate and canaries. The secret is in the answer, and
         is not shown again. `within` are the scopes of the caller's key; default: no bound. Raises
-        BadSubscriptionOption, BatchNotFound, HookExists, TooManyHooks, or SubscriptionNotAllowed.
+        BadSubscriptionOption, GroupNotFound, BatchNotFound, HookExists, TooManyHooks, or SubscriptionNotAllowed.
         """
         return self.wiring.incoming.create(
             name,

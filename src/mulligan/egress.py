@@ -161,6 +161,13 @@ def check_url(url: str, egress: Egress) -> Target:
     return target
 
 
+def check_literal(target: Target, egress: Egress) -> None:
+    """Refuse an address that may not be reached. A name is looked up when it is called. Raises TargetRefused."""
+    literal = parse_address(target.host)
+    if literal is not None and not egress.may_reach(literal, target.port):
+        raise TargetRefused("the URL", "must not lead to an address that is not public")
+
+
 def find_addresses(target: Target, egress: Egress, deadline: Deadline) -> list[Address]:
     """Every address of the host, all checked. Raises TargetRefused if one of them is not allowed."""
     literal = parse_address(target.host)

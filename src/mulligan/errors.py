@@ -349,10 +349,10 @@ class KeyRefused(MulliganError):
 
 
 class KeyNotAllowed(MulliganError):
-    """`scopes` are those that the new key may not have."""
+    """`scopes` are those of the key that its creator, or the key that revokes it, does not have."""
 
-    def __init__(self, reason: str, scopes: Sequence[str] = ()) -> None:
-        super().__init__(f"this key cannot be created: {reason}")
+    def __init__(self, reason: str, scopes: Sequence[str] = (), *, verb: str = "created") -> None:
+        super().__init__(f"this key cannot be {verb}: {reason}")
         self.scopes = tuple(scopes)
 
 

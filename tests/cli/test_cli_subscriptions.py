@@ -6,6 +6,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
+from mulligan import App
 from mulligan.cli.root import root
 
 
@@ -62,9 +63,13 @@ def test_mistakes_are_named_with_what_is_possible(tmp_path: Path) -> None:
 
 
 def test_a_hook_is_created_listed_and_removed(tmp_path: Path) -> None:
-    created = read(tmp_path, "hooks", "create", "--name", "partner", "--group", "g1", "--actor", "ann")
+    with App(f"sqlite:///{tmp_path}/jobs.db") as app:
+        batch = app.batch("spring").id
+    created = read(tmp_path, "hooks", "create", "--name", "partner", "--batch", batch, "--actor", "ann")
     assert created["secret"].startswith("whsec_")
     listed = mulligan(tmp_path, "hooks", "list").stdout
-    assert "group g1" in listed and "never" in listed
+    assert f"batch {batch}" in listed and "never" in listed
+    unknown = mulligan(tmp_path, "hooks", "create", "--name", "x", "--group", "g1")
+    assert unknown.exit_code == 4 and "list them with app.failures() or: mulligan failures" in unknown.output
     assert "is removed" in mulligan(tmp_path, "hooks", "remove", created["hook"]["id"]).stdout
     assert mulligan(tmp_path, "hooks", "create", "--name", "partner").exit_code == 2

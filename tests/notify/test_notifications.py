@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -297,6 +298,37 @@ def test_each_owner_has_a_breaker_of_its_own_for_a_host(world: NotifyWorld) -> N
     assert services == {"notify:127.0.0.1/acme", "notify:127.0.0.1/other", "notify:127.0.0.1"}
 
 
+UNREACHABLE = {
+    "private": ("internal.example", "10.0.0.1"),
+    "unknown": ("nowhere.example", None),
+    "refused": ("closed.example", "127.0.0.2"),
+}
+
+
+@pytest.mark.parametrize("case", UNREACHABLE)
+def test_an_owner_cannot_tell_which_hosts_the_network_of_the_operator_has(
+    world: NotifyWorld, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, address = UNREACHABLE[case]
+    asked = socket.getaddrinfo
+
+    def resolve(name: str, port: int, *args: Any, **options: Any) -> Any:
+        if name == host and address is None:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return asked(address if name == host else name, port, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    url = world.receiver.url(host=host)
+    by_webhook(world, to=url, owner="acme", for_owner=True)
+    world.fail("no", owner="acme")
+    world.tell()
+    (delivery,) = world.deliveries()
+    seen = (delivery.reason, delivery.state, delivery.attempts, delivery.status, delivery.seconds)
+    assert seen == ("the receiver cannot be reached", DeliveryState.PENDING, 1, None, None)
+    assert delivery.job is not None
+    assert world.app.job(delivery.job).last_code == "NETWORK"
+
+
 # Who is told
 
 
@@ -508,6 +540,12 @@ def test_a_mail_that_cannot_be_written_is_given_up_at_once(url: str) -> None:
         world.tell()
         (delivery,) = world.deliveries()
         assert (delivery.state, delivery.attempts) == (DeliveryState.FAILED, 1)
+
+
+def test_the_code_names_no_receiver_with_a_password() -> None:
+    with pytest.raises(BadSubscription, match="must not contain a user name") as refused:
+        Subscription("x", types=["job.failed"], channel="webhook", to="https://ada:secret@example.org/")
+    assert "secret" not in str(refused.value)
 
 
 def test_a_subscription_of_the_code_is_disabled_and_not_removed(url: str) -> None:

@@ -578,6 +578,18 @@ def test_an_administrators_key_cannot_give_what_it_lacks(web: Web) -> None:
     assert (answer.status_code, answer.json()["code"]) == (403, "KEY_NOT_ALLOWED")
 
 
+def test_a_key_cannot_revoke_one_that_is_stronger(web: Web) -> None:
+    few, more = [Scope.KEYS_MANAGE, Scope.JOBS_READ], [Scope.KEYS_MANAGE, Scope.JOBS_READ, Scope.JOBS_RETRY]
+    own = web.app.create_key(owner="acme", name="own", scopes=few)
+    weaker = web.app.create_key(owner="acme", name="weaker", scopes=[Scope.JOBS_READ]).key.id
+    stronger = web.app.create_key(owner="acme", name="stronger", scopes=more).key.id
+    foreign = web.app.create_key(owner="other", name="foreign", scopes=more).key.id
+    answers = {key: web.request("DELETE", f"/keys/{key}", own.token) for key in (weaker, stronger, foreign, own.key.id)}
+    assert [answer.status_code for answer in answers.values()] == [200, 403, 404, 200]
+    assert answers[stronger].json()["code"] == "KEY_NOT_ALLOWED"
+    assert "cannot be revoked: it has jobs:retry" in answers[stronger].json()["message"]
+
+
 def test_a_repeated_creation_creates_no_second_key(web: Web) -> None:
     own, headers = web.key("acme"), {"Idempotency-Key": "a"}
     first, second = (web.request("POST", "/keys", own, json={"name": "a"}, headers=headers) for _ in range(2))

@@ -205,7 +205,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             "key_id": app.create_key(owner="acme", name="victim").key.id,
             "subscription_id": subscription.id,
             "delivery_id": app.test_subscription(subscription.id).id,
-            "hook_id": app.create_hook("a hook", group="g", owner="acme").hook.id,
+            "hook_id": app.create_hook("a hook", group=group.id, owner="acme").hook.id,
             "what": "job",
             "part": job.id[-12:],
             "owner": "acme",

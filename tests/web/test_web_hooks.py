@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from standardwebhooks import Webhook
 
 from mulligan import App, FinalError, RetryPolicy
 from mulligan.console import hooks
+from mulligan.errors import BadSubscriptionOption
 from mulligan.records.key import Scope
 from mulligan.records.rate import parse_rate
+from mulligan.settings import Settings
 
 HOOK = {"types": ["job.failed"], "channel": "webhook", "to": "https://example.org/hook"}
 
@@ -67,10 +70,27 @@ def test_an_owner_cannot_send_mails_or_act_for_another(web: Web) -> None:
     assert send(web, "POST", "/subscriptions", web.key(), json=mail).status_code == 201
 
 
-@pytest.mark.parametrize("to", ["http://127.0.0.1/", "https://user:word@example.org/", "https://example.org:22/", "x"])
+@pytest.mark.parametrize(
+    "to",
+    [
+        "http://127.0.0.1/", "https://user:hunter2@example.org/", "https://example.org:22/", "x",
+        "https://127.0.0.1/", "https://10.1.2.3/", "https://169.254.169.254/", "https://[::1]/", "https://[::ffff:10.0.0.1]/",
+    ],
+)  # fmt: skip
 def test_a_url_that_cannot_be_called_is_refused_with_its_place(web: Web, to: str) -> None:
     answer = send(web, "POST", "/subscriptions", web.key(), json={"name": "x", **HOOK, "to": to})
     assert (answer.status_code, answer.json()["path"]) == (400, "$.to")
+    assert "hunter2" not in answer.text
+
+
+def test_an_address_in_an_allowed_network_can_be_subscribed(tmp_path: Path) -> None:
+    settings = Settings(
+        database_url=f"sqlite:///{tmp_path}/x.db", webhook_allowed_networks=(ip_network("10.1.0.0/16"),)
+    )
+    with App(settings=settings) as app:
+        assert app.subscribe("inside", **HOOK | {"to": "https://10.1.2.3/"}).subscription.to == "https://10.1.2.3/"
+        with pytest.raises(BadSubscriptionOption, match="not public"):
+            app.subscribe("elsewhere", **HOOK | {"to": "https://10.2.2.3/"})
 
 
 # Incoming hooks
@@ -146,12 +166,25 @@ def test_calls_of_one_hook_are_limited(web: Web, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_hook_retries_jobs_of_its_owner_only(web: Web) -> None:
+    web.app.tasks["fails"].options(owner="other").enqueue()
+    web.app.run_until_idle(timeout="30s")
     hook, secret = make_hook(web, owner="other")
-    assert call(web, hook, signed(secret, "{}")).json()["matched"] == 0
+    assert call(web, hook, signed(secret, "{}")).json()["matched"] == 1
+
+
+def test_a_hook_for_an_unknown_group_is_refused_with_what_is_possible(web: Web) -> None:
+    """So is one for a group in which the owner has no job: it could not retry any."""
+    (job, *_) = web.app.jobs().jobs
+    for key, group in ((web.key(), "mistyped"), (web.key("other", Scope.WEBHOOKS_MANAGE, Scope.JOBS_RETRY), job.group)):
+        answer = send(web, "POST", "/hooks", key, json={"name": "x", "group": group})
+        assert (answer.status_code, answer.json()["code"]) == (404, "GROUP_NOT_FOUND")
+        assert "list them with" in answer.json()["message"]
+    assert web.app.incoming_hooks() == []
 
 
 def test_a_key_that_may_not_retry_cannot_make_a_hook(web: Web) -> None:
     answer = send(web, "POST", "/hooks", web.key("acme", Scope.WEBHOOKS_MANAGE), json={"name": "x", "group": "g"})
     assert (answer.status_code, answer.json()["code"]) == (403, "SUBSCRIPTION_NOT_ALLOWED")
     allowed = web.key("acme", Scope.WEBHOOKS_MANAGE, Scope.JOBS_RETRY)
-    assert send(web, "POST", "/hooks", allowed, json={"name": "x", "group": "g"}).status_code == 201
+    (job, *_) = web.app.jobs().jobs
+    assert send(web, "POST", "/hooks", allowed, json={"name": "x", "group": job.group}).status_code == 201

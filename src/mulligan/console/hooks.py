@@ -19,7 +19,13 @@ from mulligan.console.arguments import (
     check,
 )
 from mulligan.console.redrives import Redrives
-from mulligan.errors import BadSubscriptionOption, HookCalledTooOften, HookRefused, SubscriptionNotAllowed
+from mulligan.errors import (
+    BadSubscriptionOption,
+    GroupNotFound,
+    HookCalledTooOften,
+    HookRefused,
+    SubscriptionNotAllowed,
+)
 from mulligan.failure.redact import bounded
 from mulligan.records.admission import AdmissionRequest, NewAuditEntry, RateExceeded
 from mulligan.records.hook import CreatedHook, IncomingHook
@@ -85,6 +91,8 @@ class IncomingHooks:
             raise SubscriptionNotAllowed(f"a hook retries jobs, and the key lacks the scope {Scope.JOBS_RETRY}")
         if batch is not None:
             self.store().batch(batch, owner=owner)
+        if group is not None and not self._has_group(group, owner):
+            raise GroupNotFound(group)
         values = {
             "id": self.ids(),
             "owner": owner,
@@ -96,6 +104,13 @@ class IncomingHooks:
         }
         audit = [] if is_audited else [self._entry("create hook", values["id"] or "", owner, actor)]
         return _show(self.store().create_hook(values, audit=audit, once=once))
+
+    def _has_group(self, group: str, owner: str | None) -> bool:
+        """A job has its group at once; the groups themselves are counted a moment later, and kept for longer."""
+        store = self.store()
+        return store.group(group, owner=owner) is not None or bool(
+            store.jobs(JobFilter(group=group, owner=owner), limit=1).jobs
+        )
 
     @check(owner=KEY_NAME, limit=PAGE_SIZE, cursor=CURSOR)
     def list_all(self, *, owner: str | None = None, limit: int = 50, cursor: str | None = None) -> list[IncomingHook]:

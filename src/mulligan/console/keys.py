@@ -17,7 +17,7 @@ from mulligan.console.arguments import (
     TIME,
     check,
 )
-from mulligan.errors import KeyNotAllowed, KeyRefused
+from mulligan.errors import KeyNotAllowed, KeyNotFound, KeyRefused
 from mulligan.failure.redact import bounded
 from mulligan.records.admission import NewAuditEntry
 from mulligan.records.key import ADMIN_ONLY, ADMIN_SCOPES, OWNER_SCOPES, CreatedKey, Key, NewKey, Scope
@@ -113,19 +113,31 @@ class ApiKeys:
     def list_keys(self, *, owner: str | None = None, limit: int = 50, cursor: str | None = None) -> list[Key]:
         return self.store().api_keys(owner=owner, limit=limit, cursor=cursor)
 
-    @check(key_id=NAME, owner=KEY_NAME, is_audited=FLAG, actor=STRING, request_id=REQUEST_ID)
+    @check(key_id=NAME, owner=KEY_NAME, within=SCOPES, is_audited=FLAG, actor=STRING, request_id=REQUEST_ID)
     def revoke(
         self,
         key_id: str,
         *,
         owner: str | None = None,
+        within: Collection[Scope] | None = None,
         is_audited: bool = False,
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Key:
+        """With `within`, no key that has a scope beyond these."""
+        if within is not None:
+            self._refuse_stronger(key_id, owner, within)
         once = to_once(request_id, "revoke key", _KEY, owner, key=key_id)
         audit = [] if is_audited else [self._entry("revoke key", key_id, owner, actor)]
         return self.store().revoke_api_key(key_id, owner=owner, audit=audit, once=once)
+
+    def _refuse_stronger(self, key_id: str, owner: str | None, within: Collection[Scope]) -> None:
+        found = self.store().api_key(key_id)
+        if found is None or owner not in (None, found.key.owner):
+            raise KeyNotFound(key_id)
+        if beyond := [scope for scope in found.key.scopes if scope not in within]:
+            reason = f"it has {', '.join(beyond)}, which the key that revokes it does not have"
+            raise KeyNotAllowed(reason, beyond, verb="revoked")
 
     @check(token=STRING)
     def find(self, token: str) -> Key:

@@ -107,6 +107,8 @@ class Deliver:
             secrets=subscription.secrets(outgoing.now),
         )
         answer = send_webhook(webhook, egress=self.egress(), clock=self.clock())
+        if delivery.owner is not None:
+            answer = answer.without_network()
         state = DeliveryState.PENDING if answer.error else DeliveryState.DELIVERED
         self._record(
             delivery.id,

@@ -180,4 +180,7 @@ def check_target(channel: Channel, to: object) -> str:
         raise ValueError(not_allowed("to", to, TARGETS[channel]))
     if channel is Channel.EMAIL:
         parse_mailbox(to)
+    elif "@" in to.partition("://")[2].partition("/")[0]:
+        # Subscriptions are shown with their URL; so the message does not repeat it.
+        raise ValueError("to must not contain a user name or a password; receivers check the signature instead")
     return to

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from importlib.metadata import version
+from ssl import SSLError
 from typing import Any
 
 from mulligan.egress import Deadline, Egress, Target, check_url, connect
@@ -27,6 +28,7 @@ TOTAL_SECONDS = 15.0
 MOST_READ = 64 * 1024
 MOST_SHOWN = 1024
 GONE = 410
+UNREACHABLE = "the receiver cannot be reached"
 _READ_AT_ONCE = 16 * 1024
 
 
@@ -46,18 +48,29 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookAnswer:
-    """What came of one attempt. `shown` is the beginning of the answer's body, `error` one line if it failed."""
+    """What came of one attempt. `shown` is the beginning of the answer's body, `error` one line if it failed.
+    `is_reached` is False if there was no connection."""
 
     status: int | None = None
-    seconds: float = 0.0
+    seconds: float | None = None
     shown: str = ""
     error: str | None = None
+    is_reached: bool = True
     problem: Exception | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_gone(self) -> bool:
         """The receiver asks for no more webhooks: its subscription is to be disabled."""
         return self.status == GONE
+
+    def without_network(self) -> "WebhookAnswer":
+        """The answer as the owner of the webhook may see it. Whether a name leads into the operator's network, exists,
+        or has a server that refuses the connection, looks the same: also in what the engine makes of it."""
+        if self.is_reached:
+            return self
+        problem = ConnectionError(UNREACHABLE)
+        problem.__cause__ = self.problem
+        return WebhookAnswer(error=UNREACHABLE, is_reached=False, problem=problem)
 
     def raise_for_failure(self) -> None:
         """Raise what went wrong, for the engine's rules to classify."""
@@ -72,9 +85,10 @@ def send_webhook(webhook: Webhook, *, egress: Egress, clock: Clock | None = None
     headers = _headers(webhook, clock)
     try:
         target = check_url(webhook.url, egress)
-        answer = _exchange(target, webhook.body, headers, egress, deadline)
-    except (TargetRefused, OSError, HTTPException) as error:
+    except TargetRefused as error:
         answer = _failed(error)
+    else:
+        answer = _call(target, webhook.body, headers, egress, deadline)
     return replace(answer, seconds=clock.monotonic() - started)
 
 
@@ -94,10 +108,23 @@ def _failed(problem: Exception, *, status: int | None = None, shown: str = "") -
     return WebhookAnswer(status=status, shown=shown, error=line, problem=problem)
 
 
+def _call(target: Target, body: bytes, headers: Mapping[str, str], egress: Egress, deadline: Deadline) -> WebhookAnswer:
+    try:
+        opened = connect(target, egress, deadline.sooner(CONNECT_SECONDS))
+    except SSLError as error:
+        return _failed(error)
+    except (TargetRefused, OSError) as error:
+        return replace(_failed(error), is_reached=False)
+    try:
+        return _exchange(opened, target, body, headers, deadline)
+    except (OSError, HTTPException) as error:
+        return _failed(error)
+
+
 def _exchange(
-    target: Target, body: bytes, headers: Mapping[str, str], egress: Egress, deadline: Deadline
+    opened: socket.socket, target: Target, body: bytes, headers: Mapping[str, str], deadline: Deadline
 ) -> WebhookAnswer:
-    with connect(target, egress, deadline.sooner(CONNECT_SECONDS)) as opened:
+    with opened:
         connection = HTTPConnection(target.host, target.port)
         connection.sock = _Timed(opened, deadline)
         connection.request("POST", target.path, body=body, headers={"host": target.netloc, **headers})

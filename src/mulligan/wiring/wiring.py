@@ -282,9 +282,9 @@ class Wiring:
         """An address of mail, or a URL that may be called as far as its form tells. Raises ValueError."""
         if channel is Channel.WEBHOOK:
             # Late: it imports TLS, which most programs do not need from us.
-            from mulligan.egress import check_url
+            from mulligan.egress import check_literal, check_url
 
-            check_url(to, self.settings.egress)
+            check_literal(check_url(to, self.settings.egress), self.settings.egress)
         return check_target(channel, to)
 
     def _stuck_after(self) -> timedelta:

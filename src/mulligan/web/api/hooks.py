@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mulligan.errors import (
     BatchNotFound,
+    GroupNotFound,
     HookCalledTooOften,
     HookExists,
     HookNotFound,
@@ -58,7 +59,7 @@ def incoming_hooks(call: Call, query: HooksQuery) -> Any:
     scope=MANAGE,
     answer=One(CreatedHook),
     status=201,
-    errors=[HookExists, TooManyHooks, SubscriptionNotAllowed, BatchNotFound],
+    errors=[HookExists, TooManyHooks, SubscriptionNotAllowed, GroupNotFound, BatchNotFound],
 )
 def create_hook(call: Call, body: NewHookBody) -> Any:
     """Create an incoming hook. The secret that signs its calls is in the answer, and is not shown again. The key must

@@ -55,9 +55,9 @@ def create_key(call: Call, body: NewKeyBody) -> Any:
     return created
 
 
-@routes.delete("/keys/{key_id}", scope=Scope.KEYS_MANAGE, answer=One(Key), errors=[KeyNotFound])
+@routes.delete("/keys/{key_id}", scope=Scope.KEYS_MANAGE, answer=One(Key), errors=[KeyNotFound, KeyNotAllowed])
 def revoke_key(call: Call, key_id: str) -> Any:
-    """Revoke a key. Within a second, every server refuses it."""
+    """Revoke a key, which may have no scope that the calling key lacks. Within a second, every server refuses it."""
     return call.console.revoke_key(key_id, request_id=call.request_id)
 
 
