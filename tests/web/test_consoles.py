@@ -55,6 +55,7 @@ ACCESS = {
     "access/access.py": "clock, ids, and the store's admission",
     "access/admissions.py": "the store's admission",
     "access/console.py": "it is the console",
+    "access/page_rates.py": "the store's admission, of visitors without a key",
     "access/sessions.py": "finds the session of a request",
     "access/start.py": "asks whether there are keys",
     "pages/dashboard.py": "the clock, for what is remembered",
