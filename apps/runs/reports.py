@@ -65,7 +65,7 @@ def _table(runs: Sequence[ShownRun]) -> list[str]:
             shown.word.value,
             shown.error_class or "",
             shown.error_code or "",
-            f"{shown.retry_count}/{shown.max_retries}" if shown.error_class else "",
+            f"{shown.retry_count}/{shown.max_retries}" if shown.error_class or shown.retry_count else "",
             _when(shown),
         )
         for shown in runs

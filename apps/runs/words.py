@@ -32,7 +32,8 @@ PENDING = (State.WAITING, State.QUEUED)
 
 @dataclass(frozen=True, slots=True)
 class ShownRun:
-    """A run as people see it. What concerns retries is empty once the run is verified."""
+    """A run as people see it. What concerns retries is empty once the run is verified; while an attempt is under way,
+    only their number is kept."""
 
     run: Run
     job: Job[Any] | None
@@ -71,8 +72,10 @@ def word_of(run: Run, job: Job[Any] | None) -> Word:
 
 def describe(run: Run, job: Job[Any] | None, configuration: Configuration) -> ShownRun:
     word, is_allowed = word_of(run, job), configuration.allows(run.category)
-    if job is None or word is not Word.ERROR:
+    if job is None or word not in (Word.ERROR, Word.PROCESSING):
         return ShownRun(run, job, word, is_allowed)
+    if word is Word.PROCESSING:
+        return ShownRun(run, job, word, is_allowed, retry_count=job.retry_count, max_retries=job.max_retries)
     failed = job.state is State.FAILED
     return ShownRun(
         run,
@@ -81,7 +84,7 @@ def describe(run: Run, job: Job[Any] | None, configuration: Configuration) -> Sh
         is_allowed,
         retry_count=job.retry_count,
         max_retries=job.max_retries,
-        next_retry_at=job.due_at if job.state is State.WAITING else None,
+        next_retry_at=job.due_at if job.state in PENDING else None,
         error_class=job.error_class if failed else job.last_class,
         error_code=job.error_code if failed else job.last_code,
         error=job.error_message if failed else job.last_message,

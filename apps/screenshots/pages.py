@@ -54,7 +54,7 @@ class Pages:
     # Captures
 
     def list(self, request: Request) -> Response:
-        return self._list(request, form={}, problem=None)
+        return self._list(request, form={})
 
     async def submit(self, request: Request) -> Response:
         form = await read_form(request)
@@ -62,7 +62,9 @@ class Pages:
         try:
             job = await run_in_threadpool(self._captures.submit, caller, _read_order(form))
         except Refusal as refusal:
-            return await run_in_threadpool(self._list, request, form=form, problem=refusal)
+            # Beside what reads itself again when a capture changes.
+            flash(request, refusal.message, "failed")
+            return await run_in_threadpool(self._list, request, form=form, status=refusal.status)
         flash(request, f"Queued: {job.arguments['url']}")
         return _go("/", request)
 
@@ -94,7 +96,7 @@ class Pages:
             flash(request, message.format(job.arguments["url"]))
         return _go(f"/captures/{job_id}", request)
 
-    def _list(self, request: Request, *, form: dict[str, str], problem: Refusal | None) -> Response:
+    def _list(self, request: Request, *, form: dict[str, str], status: int = 200) -> Response:
         caller = _caller(request)
         found = self._captures.list(caller, cursor=request.query_params.get("cursor"))
         blocked = self._app.blocked_by(found.jobs)
@@ -103,13 +105,12 @@ class Pages:
         return page(
             request,
             "captures.html",
-            status=problem.status if problem else 200,
+            status=status,
             rows=[_row(job, blocked) for job in found.jobs],
             cursor=found.cursor,
             balance=balance,
             costs={FORMATS[kind]: cost for kind, cost in COSTS.items()},
             form=form,
-            problem=problem,
         )
 
     # Keys

@@ -37,11 +37,13 @@ def names_missing_input(failure: Failure) -> bool:
 
 RULES = [
     Rule("SOURCE_MISSING", "final", exit=range(1, 128), when=names_missing_input, name="watermark.source"),
+    Rule("PICTURE_TOO_LARGE", "final", message="exceeds specified max pixel count", name="watermark.pixels"),
     # A volume that came up with another owner is put right by a person, soon.
     Rule("IO_ERROR", "retryable", when=PermissionError, name="watermark.permission"),
 ]
 CATALOGUE = [
     ErrorCode("SOURCE_MISSING", "The uploaded video isn’t there any more.", "final", 410),  # noqa: RUF001
+    ErrorCode("PICTURE_TOO_LARGE", "The picture of this video is larger than 7,680 by 4,320.", "final", 422),
     ErrorCode("UNKNOWN_VARIANT", "This job asks for a mark that doesn’t exist.", "final", 422),  # noqa: RUF001
     ErrorCode("FONT_MISSING", "The font of the visible mark isn’t there. We’ll retry.", "retryable"),  # noqa: RUF001
 ]

@@ -9,7 +9,9 @@ from apps.watermark.mark import COLUMNS, ROWS
 
 # An uploaded playlist could name other files of this machine, or addresses in its network.
 _FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,ogg"
-_SAFE_INPUT = ("-protocol_whitelist", "file", "-format_whitelist", _FORMATS)
+# Of one picture. A small file may describe one that would take all memory.
+_MOST_PIXELS = str(7_680 * 4_320)
+_SAFE_INPUT = ("-protocol_whitelist", "file", "-format_whitelist", _FORMATS, "-max_pixels", _MOST_PIXELS)
 # A damaged packet fails the run: half a video for a recipient would look like a success.
 _START = ("ffmpeg", "-hide_banner", "-nostdin", "-y", "-nostats", "-progress", "pipe:2", "-xerror")
 _EVEN = "scale=trunc(iw/2)*2:trunc(ih/2)*2,format=yuv420p"

@@ -6,11 +6,13 @@ from datetime import timedelta
 
 import pytest
 from apps.runs.app import open_verifier
-from apps.runs.words import describe
+from apps.runs.reports import status
+from apps.runs.words import ShownRun, Word, describe
 from apps.runs.working import run_worker
 from runs_world import HUNDREDTH, NEVER, World, honest
 
 from live import eventually
+from mulligan.store.messages import Claim
 from mulligan.testing import sandbox
 
 DELAYS = [60, 120, 240, 480, 960, 1920, 3600]
@@ -221,6 +223,25 @@ def test_r5_the_words_of_a_run_on_its_way(simulated: SimulatedWorld) -> None:
     world.app.cancel(world.job("a").id, actor="ann")
     shown = simulated.show("a")
     assert (shown.word, shown.next_retry_at) == ("Error", None)
+
+
+def test_r3_a_retry_that_is_due_or_running_keeps_its_number(quick_world: World) -> None:
+    """The document clears the time of the next retry when the run is processed, and its number when it succeeds."""
+    world = quick_world
+    world.submit(honest("a"))
+    world.break_answers("broken")
+    world.verify_all()
+    world.app.run_now(world.job("a").id, actor="ann")
+
+    def show() -> ShownRun:
+        return describe(world.run("a"), world.job("a"), world.verifier.configuration.current)
+
+    assert world.job("a").state == "queued"
+    assert (show().word, show().retry_count, show().next_retry_at) == ("Error", 1, world.job("a").due_at)
+    a_while = timedelta(hours=1)
+    world.app.store.claim(Claim(incarnation="another", number=1, kinds=("verify",), limit=1, lease=a_while))
+    assert (show().word, show().retry_count, show().next_retry_at) == ("Processing", 1, None)
+    assert "1/7" in status(world.verifier, Word.PROCESSING, limit=10, as_json=False)
 
 
 def test_r2_a_poll_waits_as_long_as_the_leaderboard_asks(simulated: SimulatedWorld) -> None:

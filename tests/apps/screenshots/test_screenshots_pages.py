@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from screenshots_make import make_screenshots
 from screenshots_pictures import PASSWORD, sign_up
 from screenshots_sites import Sites
-from screenshots_world import PRIVATE, World, serving
+from screenshots_world import NOWHERE, PRIVATE, World, serving
 from visit import ARGUMENTS, find_violations
 
 from chromium import close_page
@@ -156,11 +156,16 @@ def test_s7_a_waiting_capture_counts_down_and_can_be_retried_at_once(visit: Visi
     page.wait_for_selector("text=CANCELLED")
 
 
-def test_s7_a_refused_order_says_why_and_keeps_what_was_typed(visit: Visit) -> None:
+def test_s7_a_refused_order_says_why_and_keeps_what_was_typed(visit: Visit, shown: World, ann: Caller) -> None:
     page = visit.open()
     page.fill("input[name=url]", "file:///etc/passwd")
     page.click("button:has-text('Capture')")
-    assert page.locator(".banner").inner_text() == "the URL must begin with https:// or http://"
+    said = page.locator(".flash", has_text="the URL must begin with https:// or http://")
+    expect(said).to_be_visible()
+    # Also when the page reads itself again, because another capture has changed.
+    job = Captures(shown.all).submit(ann, Order(url=NOWHERE))
+    expect(page.locator(f"#c-{job.id}")).to_be_visible(timeout=30_000)
+    expect(said).to_be_visible()
     assert page.input_value("input[name=url]") == "file:///etc/passwd"
 
 

@@ -119,6 +119,11 @@ def playlist(world: World, folder: Path) -> Job[Any]:
     return run_once(world, folder / "list.mp4")
 
 
+def enormous(world: World, folder: Path) -> Job[Any]:
+    """A small file whose pictures would take gigabytes."""
+    return run_once(world, make_clip(folder / "enormous.mp4", "color=red:s=8192x4352:r=1:d=1"))
+
+
 def missing(world: World, folder: Path) -> Job[Any]:
     campaign = world.published(world.account(), "Kim")
     world.watermark.files.source(campaign.account, campaign.id).unlink()
@@ -142,6 +147,7 @@ FINAL = [
     (empty, "MEDIA_DAMAGED"),
     (no_video, "MEDIA_UNSUPPORTED"),
     (playlist, "MEDIA_UNSUPPORTED"),
+    (enormous, "PICTURE_TOO_LARGE"),
     (missing, "SOURCE_MISSING"),
     (unknown_variant, "UNKNOWN_VARIANT"),
 ]
