@@ -4,6 +4,7 @@ With `--readme`, the best three are written to docs/pictures/.
 """
 
 import argparse
+import logging
 import re
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from playwright.sync_api import Browser, BrowserContext
 from site_server import Site, serve
 
 from chromium import close_page, open_browser
-from mulligan import App
+from mulligan import App, JobFilter
 from mulligan.web.pages import PAGES
 
 SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
@@ -53,12 +54,13 @@ def seed_operate(url: str) -> App:
     module.seed_failures(url)
     app: App = module.make_shop(url)
     module.seed_all(app)
+    app.redrive(JobFilter(state="failed"), canary=3, actor="ann", reason="the feed is complete again")
     return app
 
 
 # The pages that each site shows best, by the start of their paths; the last one shows the others.
 SITES = {
-    "failures": (seed_failures, ("/", "/failures", "/retry", "/redrives", "/find", "/help")),
+    "failures": (seed_failures, ("/", "/failures", "/retry", "/find", "/help")),
     "jobs": (seed_jobs, ("/jobs",)),
     "services": (seed_services, ("/batches", "/services", "/retries")),
     "operate": (seed_operate, ()),
@@ -72,6 +74,8 @@ def main() -> None:
     parser.add_argument("--only", choices=SITES, action="append", help="the sites to take; default: all")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
+    # The failures of the seeds are logged one by one.
+    logging.disable(logging.CRITICAL)
     for name in given.only or SITES:
         # The browser comes after the seeding, which runs loops of its own.
         with open_site(name) as site, open_browser() as browser:

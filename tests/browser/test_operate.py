@@ -240,7 +240,7 @@ def test_anything_can_be_paused_and_resumed(client: httpx.Client, site: Site, wh
     assert made.reason == "disk & <b>tape</b>" and made.actor and "on-call" in made.actor
     assert "disk & <b>tape</b>" in row_of(answer, f"pause-{what}-{name}")
     resumed = site.post(client, "/queues", "/queues/resume", what=what, name=name)
-    assert "goes on. It was paused for" in answer_of(resumed)
+    assert "is resumed. It was paused for" in answer_of(resumed)
     assert not [pause for pause in site.app.pauses() if (pause.what, pause.name) == (what, name)]
     assert "was not paused" in answer_of(site.post(client, "/queues", "/queues/resume", what=what, name=name))
 
@@ -291,7 +291,7 @@ def test_duties_are_run_paused_and_resumed(client: httpx.Client, site: Site) -> 
     paused = site.post(client, "/duties", "/duties/expire/pause", duration="5m", reason="a look at it")
     assert "Duty expire is paused for 5 min." in answer_of(paused)
     assert "“a look at it”" in row_of(paused, "duty-expire")
-    assert "Duty expire goes on." in answer_of(site.post(client, "/duties", "/duties/expire/resume"))
+    assert "Duty expire is resumed." in answer_of(site.post(client, "/duties", "/duties/expire/resume"))
     assert "no duty is named 'nothing'" in answer_of(site.post(client, "/duties", "/duties/nothing/run"))
 
 
@@ -307,7 +307,7 @@ def test_schedules_are_run_paused_resumed_and_removed(client: httpx.Client, site
     assert site.app.job(job).kind == "sync_stock"
     paused = site.post(client, "/schedules", "/schedules/sync_stock/pause", duration="1h")
     assert "Schedule sync_stock is paused for 1 h." in answer_of(paused)
-    assert "goes on" in answer_of(site.post(client, "/schedules", "/schedules/sync_stock/resume"))
+    assert "is resumed" in answer_of(site.post(client, "/schedules", "/schedules/sync_stock/resume"))
     refused = site.post(client, "/schedules", "/schedules/sync_stock/remove")
     assert "is-failed" in refused.text and "sync_stock" in answer_of(refused)
     assert "no code defines it any more" in row_of(refused, "schedule-old-export")
@@ -333,7 +333,7 @@ def test_policies_are_shown_with_the_source_of_each_value(client: httpx.Client) 
 def test_one_policy_shows_its_schedule_values_and_rules(client: httpx.Client) -> None:
     text = text_of(client.get("/policies/kinds/charge"))
     assert "charge is tried at most 3 times. Retried after 15 s and 30 s; in all about 45 s." in text
-    assert "attempts at most 3 file, kinds.charge" in text and "fails at crash 3 in a row code" in text
+    assert "attempts at most 3 file, kinds.charge" in text and "fails after 3 crashes in a row code" in text
     assert "CARD_DECLINED" in text and "fails for good" in text
     of_acme = text_of(client.get("/policies/kinds/convert", params={"owner": "acme"}))
     assert "convert of owner acme is tried at most 8 times." in of_acme and "file, owners.acme" in of_acme

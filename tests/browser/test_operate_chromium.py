@@ -92,7 +92,7 @@ def test_queues(visit: Visit) -> None:
     expect(page.locator("#answer")).to_contain_text("Queue media is paused for 45 min.")
     expect(row).to_contain_text("“new disks”")
     row.locator("button:has-text('Resume')").click()
-    expect(page.locator("#answer")).to_contain_text("Queue media goes on.")
+    expect(page.locator("#answer")).to_contain_text("Queue media is resumed.")
 
 
 def test_a_form_that_is_being_filled_in_is_not_taken_away(visit: Visit) -> None:
@@ -128,7 +128,7 @@ def test_schedules(visit: Visit) -> None:
     page.locator("#schedule-old-export button").click()
     expect(page.locator("#answer")).to_contain_text("Schedule old-export was removed.")
     page.locator("#schedule-nightly-report button:has-text('Resume')").click()
-    expect(page.locator("#answer")).to_contain_text("Schedule nightly-report goes on.")
+    expect(page.locator("#answer")).to_contain_text("Schedule nightly-report is resumed.")
 
 
 def test_policies(visit: Visit) -> None:
@@ -160,7 +160,7 @@ def test_alerts(visit: Visit) -> None:
     page.fill("input[name=threshold]", "5000")
     page.click("button:has-text('Set the rule')")
     expect(page.locator("#answer")).to_contain_text("The rule of jobs.depth is set")
-    expect(page.locator("p:has-text('It goes by 5,000 jobs.')")).to_be_visible()
+    expect(page.locator("p:has-text('Its threshold is 5,000 jobs.')")).to_be_visible()
     page.click("text=Silence…")
     page.fill("details[open] input[name=duration]", "1h")
     page.click("details[open] button:has-text('Silence')")

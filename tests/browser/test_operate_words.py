@@ -232,11 +232,11 @@ def duty(name: str = "retry", *, workers: int = 1, paused: bool = False) -> Duty
         ),
         (
             [duty(), duty("prune")],
-            "All 2 duties go on.",
+            "All 2 duties run.",
             "Every worker does them; one at a time is enough.",
         ),
-        ([duty(), duty("prune", paused=True)], "Duty prune is paused.", "1 of 2 go on."),
-        ([duty(paused=True), duty("prune", paused=True)], "Duties retry and prune are paused.", "0 of 2 go on."),
+        ([duty(), duty("prune", paused=True)], "Duty prune is paused.", "1 of 2 run."),
+        ([duty(paused=True), duty("prune", paused=True)], "Duties retry and prune are paused.", "0 of 2 run."),
     ],
 )
 def test_duties(duties: list[DutyStatus], title: str, lead: str) -> None:
@@ -587,27 +587,27 @@ def board(*alerts: AlertStatus, is_stale: bool = False, evaluated_at: datetime |
 @pytest.mark.parametrize(
     ("found", "title", "lead"),
     [
-        (board(alert(AlertState.OK)), "No alert fires.", "Evaluated 1 min ago."),
-        (board(alert()), "1 alert fires: jobs.stuck.", "Evaluated 1 min ago."),
+        (board(alert(AlertState.OK)), "No alert is firing.", "Evaluated 1 min ago."),
+        (board(alert()), "1 alert is firing: jobs.stuck.", "Evaluated 1 min ago."),
         (
             board(alert(), alert(check=Check.JOBS_DEPTH, subject="media"), alert(is_silenced=True)),
-            "2 alerts fire: jobs.stuck and jobs.depth of media.",
+            "2 alerts are firing: jobs.stuck and jobs.depth of media.",
             "Evaluated 1 min ago.",
         ),
-        (board(alert(is_silenced=True)), "1 silenced alert fires: jobs.stuck.", "Evaluated 1 min ago."),
+        (board(alert(is_silenced=True)), "1 silenced alert is firing: jobs.stuck.", "Evaluated 1 min ago."),
         (
             board(alert(AlertState.PENDING)),
-            "No alert fires.",
-            "1 alert fires soon, if it lasts. Evaluated 1 min ago.",
+            "No alert is firing.",
+            "1 alert will fire, if it lasts. Evaluated 1 min ago.",
         ),
         (
             board(is_stale=True),
-            "No alert fires.",
+            "No alert is firing.",
             "No worker evaluates alerts since 14:31:07: no notification is sent. This is what the doctor finds now.",
         ),
         (
             board(is_stale=True, evaluated_at=None),
-            "No alert fires.",
+            "No alert is firing.",
             "No worker evaluates alerts yet: no notification is sent. This is what the doctor finds now.",
         ),
     ],
@@ -624,11 +624,11 @@ def rule(check: Check = Check.JOBS_WAITING, **more: Any) -> AlertRule:
 def test_one_rule() -> None:
     assert said(describe_rule(rule())) == (
         "jobs.waiting fires at a warning that lasts for 1 min.",
-        "It goes by 15 min. It is over after 5 min without it.",
+        "Its threshold is 15 min. It ends after 5 min without it.",
     )
     assert said(describe_rule(rule(after=timedelta(0), threshold=None, unit=None, level=Level.PROBLEM))) == (
         "jobs.waiting fires at a problem, at once.",
-        "It is over after 5 min without it.",
+        "It ends after 5 min without it.",
     )
     shown = [threshold_of(rule(threshold=0.25, unit="ratio")), threshold_of(rule(threshold=5e3, unit="jobs"))]
     assert shown == ["25 %", "5,000 jobs"]

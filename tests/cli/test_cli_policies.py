@@ -57,7 +57,7 @@ def test_policies_are_described_in_words(invoke: Invoke) -> None:
         "  It must be done within 2h of its enqueue.",
         "  Retries run only every day 22:00–06:00 Europe/Berlin.",  # noqa: RUF001
         "  An attempt may take 30s.",
-        "  It fails at crash 3 in a row, or if it is snoozed more than 100 times.",
+        "  It fails after 3 crashes in a row, or if it is snoozed more than 100 times.",
     ]
 
 

@@ -183,7 +183,7 @@ def test_the_policy_in_force_is_shown_with_its_sources(invoke: Invoke, read_json
         "  It is tried at most twice.",
         "  Between attempts it waits 5s ×5.",  # noqa: RUF001
         "  An attempt may take 1m.",
-        "  It fails at crash 3 in a row, or if it is snoozed more than 100 times.",
+        "  It fails after 3 crashes in a row, or if it is snoozed more than 100 times.",
         "  Rule kinds.convert.rules[0] is tried before those of the code: GATEWAY, final.",
         "  Set by the policies file (kinds.convert): max_attempts, timeout, rules.",
         "",

@@ -202,7 +202,8 @@ def _ends(standing: InForce) -> str:
     crashes, snoozes = standing.policy.max_crashes, standing.policy.max_snoozes
     if standing.at_most_once:
         return "It runs at most once: once started, it fails if its worker is lost, its process dies or it is snoozed."
-    return f"It fails at crash {crashes:,} in a row, or if it is snoozed more than {snoozes:,} times."
+    after = "its first crash" if crashes == 1 else f"{crashes:,} crashes in a row"
+    return f"It fails after {after}, or if it is snoozed more than {times(snoozes)}."
 
 
 def _backoff(policy: RetryPolicy) -> str:

@@ -31,11 +31,11 @@ def describe_alerts(board: AlertBoard) -> Sentence:
     loud = [alert for alert in board.firing if not alert.is_silenced]
     quiet = len(board.firing) - len(loud)
     pending = sum(alert.state is AlertState.PENDING for alert in board.alerts)
-    title: tuple[Piece, ...] = ("No alert fires.",)
+    title: tuple[Piece, ...] = ("No alert is firing.",)
     if loud:
-        title = failed(f"{plural(len(loud), 'alert')} {verb(len(loud), 'fires', 'fire')}"), _of(loud)
+        title = failed(f"{plural(len(loud), 'alert')} {verb(len(loud), 'is', 'are')} firing"), _of(loud)
     elif quiet:
-        title = held(f"{plural(quiet, 'silenced alert')} {verb(quiet, 'fires', 'fire')}"), _of(board.firing)
+        title = held(f"{plural(quiet, 'silenced alert')} {verb(quiet, 'is', 'are')} firing"), _of(board.firing)
     return Sentence(title, (*_pending(pending), *_evaluated(board)))
 
 
@@ -52,7 +52,7 @@ def _pending(pending: int) -> list[Piece]:
     if not pending:
         return []
     lasts = verb(pending, "it lasts", "they last")
-    return [f"{plural(pending, 'alert')} {verb(pending, 'fires', 'fire')} soon, if {lasts}. "]
+    return [f"{plural(pending, 'alert')} will fire, if {lasts}. "]
 
 
 def _evaluated(board: AlertBoard) -> list[Piece]:
@@ -66,8 +66,8 @@ def describe_rule(rule: AlertRule) -> Sentence:
     if not rule.is_on:
         return Sentence((f"{rule.check} is off.",), ("Its findings are on the page of the doctor only.",))
     lasts = f" that lasts for {duration(rule.after)}" if rule.after else ", at once"
-    beyond = f"It goes by {threshold_of(rule)}." if rule.threshold is not None else ""
-    over = f"It is over after {duration(rule.resolve_after)} without it."
+    beyond = f"Its threshold is {threshold_of(rule)}." if rule.threshold is not None else ""
+    over = f"It ends after {duration(rule.resolve_after)} without it."
     return Sentence((f"{rule.check} fires at a {rule.level}{lasts}.",), (joined(beyond, over),))
 
 
@@ -179,4 +179,4 @@ def silence_alert(call: PageCall, check: str, form: PauseForm) -> Done:
 @pages.action("/alerts/{check}/unsilence", scope=Scope.OPERATE, is_admin=True)
 def unsilence_alert(call: PageCall, check: str) -> Done:
     rule = call.console.unsilence_alert(check, request_id=call.request_id)
-    return Done("/alerts", f"Alert {rule.check} is not silenced any more.", "If it fires, it is notified.")
+    return Done("/alerts", f"Alert {rule.check} is not silenced any more.", "When it fires, notifications are sent.")

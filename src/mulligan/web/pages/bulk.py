@@ -180,8 +180,9 @@ def title_of(verb: Verb, number: int | None, *, is_rough: bool = False) -> str:
 
 
 def _phrase(states: Sequence[State]) -> str:
-    """`have failed or are cancelled`"""
-    return " or ".join(("have " if state is State.FAILED else "are ") + state for state in states)
+    """`have failed or are waiting or cancelled`"""
+    are = " or ".join(state for state in states if state is not State.FAILED)
+    return " or ".join(["have failed"] * (State.FAILED in states) + [f"are {are}"] * bool(are))
 
 
 def _begin(call: PageCall, form: Any, verb: Verb) -> Done:

@@ -21,6 +21,7 @@ DID = {
     "schedule": ("job", "enqueued"),
     "probe": ("probe", "enqueued"),
     "digest": ("digest", "closed"),
+    "alert": ("alert", "changed"),
 }
 
 
@@ -30,9 +31,9 @@ def describe_duties(duties: Sequence[DutyStatus]) -> Sentence:
         start = "Due retries, schedules and lost jobs wait until a worker is started, or a duty is run from here."
         return Sentence((failed("No worker runs the duties"), "."), (start,))
     if not paused:
-        return Sentence((f"All {len(duties)} duties go on.",), ("Every worker does them; one at a time is enough.",))
+        return Sentence((f"All {len(duties)} duties run.",), ("Every worker does them; one at a time is enough.",))
     are = f"{verb(len(paused), 'Duty', 'Duties')} {listing(paused, 5)} {verb(len(paused), 'is', 'are')} paused"
-    return Sentence((held(are), "."), (f"{len(duties) - len(paused)} of {len(duties)} go on.",))
+    return Sentence((held(are), "."), (f"{len(duties) - len(paused)} of {len(duties)} run.",))
 
 
 def describe_run(run: DutyRun) -> str:

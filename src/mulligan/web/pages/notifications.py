@@ -23,8 +23,8 @@ PAGE, RECENT = 50, 20
 USUAL = {
     "job.failed": "a job failed for good",
     "alert.fired": "an alert fires",
-    "alert.resolved": "an alert is over",
-    "batch.settled": "a batch is over",
+    "alert.resolved": "an alert has ended",
+    "batch.settled": "a batch has finished",
     "service.opened": "a service is down",
     "service.closed": "a service is back",
     "redrive.stopped": "a redrive stopped by itself",

@@ -40,7 +40,7 @@ def resume(call: PageCall, path: str, what: str, name: str, reason: str | None =
     ended = call.console.resume(**target, reason=reason, request_id=call.request_id)
     if ended is None:
         return Done(path, f"{what.capitalize()} {name} was not paused.", tone="held")
-    return Done(path, f"{subject_of(ended)} goes on. It was paused for {duration(call.now - ended.since)}.")
+    return Done(path, f"{subject_of(ended)} is resumed. It was paused for {duration(call.now - ended.since)}.")
 
 
 def subject_of(pause: Pause) -> str:

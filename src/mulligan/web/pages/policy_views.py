@@ -65,7 +65,10 @@ def list_values(policy: PolicyStatus) -> list[Value]:
         "deadline": ("to be done within", "any time" if policy.deadline is None else duration(policy.deadline)),
         "limits": ("retries by code", _limits(policy)),
         "windows": ("retries run", "; ".join(policy.windows) or "at any time"),
-        "max_crashes": ("fails at crash", f"{number(policy.max_crashes)} in a row"),
+        "max_crashes": (
+            "fails after",
+            "1 crash" if policy.max_crashes == 1 else f"{number(policy.max_crashes)} crashes in a row",
+        ),
         "max_snoozes": ("snoozed at most", f"{number(policy.max_snoozes)} times"),
         "longest_hint": ("waits for a service at most", duration(policy.longest_hint)),
     }

@@ -77,12 +77,12 @@ def open_services(services: Sequence[ServiceStatus]) -> Sentence:
     down = [each for each in services if condition(each).rank <= PROBED.rank]
     if down:
         held_jobs = sum(waiting(each) for each in down)
-        how = f" {_how_down(down)}. "
+        how = f" {_are(down)} {_how_down(down)}. "
         title = (held(_some(down, services)), how, _jobs_wait(held_jobs, "them" if len(down) > 1 else "it"))
         return Sentence(title, _others(services, down))
     uneasy = [each for each in services if condition(each) is not WELL]
     if uneasy:
-        return Sentence((held(_some(uneasy, services)), " not quite well."), _others(services, []))
+        return Sentence((held(_some(uneasy, services)), f" {_are(uneasy)} not quite well."), _others(services, []))
     every = "The one service is" if len(services) == 1 else f"All {number(len(services))} services are"
     return Sentence((f"{every} well.",))
 
@@ -94,8 +94,12 @@ def _how_down(down: Sequence[ServiceStatus]) -> str:
 
 def _some(some: Sequence[ServiceStatus], services: Sequence[ServiceStatus]) -> str:
     if len(some) == 1:
-        return f"{some[0].name} is"
-    return f"{number(len(some))} of {plural(len(services), 'service')} are"
+        return some[0].name
+    return f"{number(len(some))} of {plural(len(services), 'service')}"
+
+
+def _are(some: Sequence[ServiceStatus]) -> str:
+    return "is" if len(some) == 1 else "are"
 
 
 def _jobs_wait(count: int, for_what: str) -> str:
@@ -410,9 +414,9 @@ def describe_row(service: ServiceStatus) -> Pieces:
         case "kept_open" | "kept_closed":
             return (_by(service.actor, service.reason),)
         case "recovering":
-            return (f"{a_second(service.pace or 0)} after an outage",)
+            return (f"{a_second(service.pace or 0)} after an outage.",)
         case "failing":
-            return ("retries are limited by their budget",)
+            return ("Retries are limited by their budget.",)
         case "paused" if service.paused is not None:
-            return ("paused", *_until(service.paused))
-    return ("shared by names above the limit of this pattern",) if service.name.endswith("*") else ()
+            return ("Paused", *_until(service.paused), ".")
+    return ("Shared by names above the limit of this pattern.",) if service.name.endswith("*") else ()
