@@ -88,7 +88,7 @@ def test_a_tick_of_a_schedule_costs_few_statements_and_no_claim_in_vain() -> Non
         box.advance("2h")
         claims = sum(text.startswith("-- Lanes to claim from") for text in statements)
         # What an advance costs by itself, and each of its ticks.
-        assert len(statements) <= 40 + 35 * 120
+        assert len(statements) <= 40 + 23 * 120
         assert claims <= 2 + 120
         assert app.store.counts()["minutely"] == {"succeeded": 130}
 

@@ -19,8 +19,9 @@ class ScheduleOperations:
         return [to_schedule(row) for row in rows]
 
     def find_overview(self, session: Session) -> ScheduleOverview:
-        paused = frozenset(row["name"] for row in session.rows("pauses") if row["what"] == "schedule")
-        return ScheduleOverview(from_time(session.moment()), self.list_all(session), paused)
+        rows = session.rows("schedule_overview")
+        paused = frozenset(row["name"] for row in rows if row["is_paused"])
+        return ScheduleOverview(from_time(session.moment()), list(map(to_schedule, rows)), paused)
 
     def change(self, session: Session, change: ScheduleChange) -> bool:
         """Return whether the record had not changed since it was read."""
