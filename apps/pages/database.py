@@ -60,9 +60,9 @@ class Database:
 def _open(url: str) -> Engine:
     try:
         given = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         allowed = "a database URL, such as sqlite:///app.db or postgresql://user@host/database"
-        raise SettingRefused("DATABASE_URL", url, allowed) from None
+        raise SettingRefused("DATABASE_URL", None, allowed) from None
     if given.get_backend_name() == "sqlite":
         return _open_sqlite(str(given))
     return create_engine(given.set(drivername="postgresql+psycopg"), pool_pre_ping=True)

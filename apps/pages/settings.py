@@ -2,7 +2,8 @@
 
 
 class SettingRefused(ValueError):
-    """A variable has a value that cannot work."""
+    """A variable has a value that cannot work. The message does not repeat one that may have a secret (None)."""
 
-    def __init__(self, name: str, value: str, allowed: str) -> None:
-        super().__init__(f"{name} is {value!r}, but it must be {allowed}")
+    def __init__(self, name: str, value: str | None, allowed: str) -> None:
+        given = name if value is None else f"{name} is {value!r}, but it"
+        super().__init__(f"{given} must be {allowed}")
