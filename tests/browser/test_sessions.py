@@ -1,7 +1,9 @@
 """Sessions of people: A6 and A7 of the security model. A cookie signs in to pages only, a key to the API only."""
 
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -10,6 +12,7 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, expect
 from site_server import Site, hidden_fields, serve
+from starlette.requests import Request
 from starlette.testclient import TestClient
 from visit import Visit
 
@@ -17,6 +20,7 @@ from live import SOON
 from mulligan import App
 from mulligan.records.rate import parse_rate
 from mulligan.records.web_session import LINK_LASTS
+from mulligan.web.access.sessions import is_by_person
 from mulligan.web.pages import PAGES
 from mulligan.web.server import asgi
 
@@ -126,6 +130,38 @@ def test_a_revoked_key_ends_its_sessions(site: Site) -> None:
     site.app.revoke_key(key.key.id)
     with pytest.raises(Exception, match="revoked"):
         site.app.wiring.web_sessions.find(cookie_of(client).partition("=")[2])
+
+
+def test_a_page_that_is_left_open_does_not_keep_its_session(tmp_path: Path) -> None:
+    """What a live page reads by itself is no use by a person."""
+    with App(f"sqlite:///{tmp_path}/jobs.db") as app:
+        key = app.create_key(owner=None, name="on-call").token
+        with TestClient(asgi(app)) as client:
+            client.post("/sign-in", data={"key": key, "next": "/help"})
+            cookies = client.cookies
+        with closing(sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)) as store:
+            store.execute("UPDATE mulligan_web_sessions SET used_at = used_at - 300000000")
+
+            def used_at() -> int:
+                return int(store.execute("SELECT used_at FROM mulligan_web_sessions").fetchone()[0])
+
+            before = used_at()
+            # A server that has noted no use yet.
+            with TestClient(asgi(app), cookies=cookies) as client:
+                assert client.get("/jobs", headers={"HX-Request": "true"}).status_code == 200
+                assert used_at() == before
+                assert client.get("/jobs").status_code == 200
+                assert used_at() > before
+    stream = Request({"type": "http", "headers": [(b"accept", b"text/event-stream")]})
+    assert not is_by_person(stream)
+
+
+def test_an_open_page_leads_to_the_form_when_its_session_ends(site: Site, context: BrowserContext) -> None:
+    key = site.key(None)
+    page = Visit(context, site, key.token).open("/jobs")
+    expect(page.locator("#live-at")).to_be_visible()
+    site.app.revoke_key(key.key.id)
+    expect(page).to_have_url(f"{site.base}/sign-in?next=/jobs", timeout=SOON * 1000)
 
 
 def test_a_cookie_is_no_key_and_a_key_no_cookie(site: Site) -> None:

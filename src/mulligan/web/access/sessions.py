@@ -1,5 +1,6 @@
 """Access by sessions, of people who signed in to the pages. Keys are not taken here, and cookies nowhere else."""
 
+import asyncio
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,16 +13,17 @@ from starlette.responses import Response
 from mulligan.app import App
 from mulligan.errors import KeyRefused
 from mulligan.records.key import Key
+from mulligan.records.token import digest_of
 from mulligan.records.web_session import LASTS
 from mulligan.values.clock import Clock
 from mulligan.web.access.access import KeyAccess, to_caller
-from mulligan.web.access.authentication import Authentication
+from mulligan.web.access.authentication import MOST_REMEMBERED, Authentication
 from mulligan.web.access.caller import Caller
 from mulligan.web.access.origin import is_same_origin
 from mulligan.web.problems import Problem
 
-# How often the last use of a session is stored, at most.
-NOTED_EVERY = timedelta(minutes=1)
+# How often the last use of a session is stored, at most, in seconds.
+NOTED_EVERY = 60.0
 CSRF_FIELD = "csrf"
 
 
@@ -43,24 +45,35 @@ class SessionAccess:
 
     def __init__(self, app: App, access: KeyAccess) -> None:
         self._app, self._access = app, access
-        clock: Callable[[], Clock] = app.wiring.clock
-        self._authentication = Authentication(self._find, clock)
+        self._clock: Callable[[], Clock] = app.wiring.clock
+        self._authentication = Authentication(self._find, self._clock)
+        self._noted: dict[str, float] = {}
 
     async def identify(self, request: Request) -> Visitor:
         """Raises a Problem: 401 for a request without a session, 429 for an address with too many failures."""
         if token := session_token(request):
             try:
-                return Visitor(to_caller(await self._authentication.find(token)), token)
+                key = await self._authentication.find(token)
             except KeyRefused:
                 # A request without a cookie is no attempt: it is led to the form.
                 await self._access.charge_failure(request)
+            else:
+                if is_by_person(request):
+                    await self._note_use(token)
+                return Visitor(to_caller(key), token)
         raise Problem(401, "UNAUTHORIZED", "sign in first")
 
     def _find(self, token: str) -> Key:
-        found = self._app.wiring.web_sessions.find(token)
-        if found.stored.now - found.used_at > NOTED_EVERY:
-            self._app.wiring.web_sessions.note_use(token)
-        return found.stored.key
+        return self._app.wiring.web_sessions.find(token).stored.key
+
+    async def _note_use(self, token: str) -> None:
+        digest, now = digest_of(token), self._clock().monotonic()
+        if now - self._noted.get(digest, -NOTED_EVERY) < NOTED_EVERY:
+            return
+        if len(self._noted) >= MOST_REMEMBERED:
+            self._noted.clear()
+        self._noted[digest] = now
+        await asyncio.to_thread(self._app.wiring.web_sessions.note_use, token)
 
     def forget(self, token: str) -> None:
         """A session that ended here is refused at once."""
@@ -72,6 +85,12 @@ class SessionAccess:
 
 def sign(token: str, text: str) -> str:
     return hmac.new(token.encode(), text.encode(), sha256).hexdigest()
+
+
+def is_by_person(request: Request) -> bool:
+    """Whether a person made this request. A live page follows a stream and reads itself again: that is no use of the
+    session, or a page that is left open would keep it."""
+    return "hx-request" not in request.headers and request.headers.get("accept") != "text/event-stream"
 
 
 def is_secure(request: Request) -> bool:

@@ -73,7 +73,11 @@ function setConnected(isConnected) {
   note.hidden = isConnected;
   document.documentElement.classList.toggle("is-stale", !isConnected);
 }
-document.addEventListener("htmx:sseError", () => setConnected(false));
+document.addEventListener("htmx:sseError", (event) => {
+  setConnected(false);
+  // The server refused the stream, and a stream does not say why. If the session is over, the page leads to the form.
+  if (event.detail.source?.readyState === EventSource.CLOSED) window.htmx?.trigger(content(), "refresh");
+});
 document.addEventListener("htmx:sseOpen", () => setConnected(true));
 
 // Selection: boxes with the name "job" in a form with the class "choosing".
