@@ -23,7 +23,7 @@ from apps.pages.problems import Elsewhere, Problem
 from apps.pages.rates import charge
 from apps.pages.redirect import redirect
 from apps.pages.render import page
-from apps.pages.session import start_anew
+from apps.pages.session import sign_in, start_anew
 
 LONGEST_SESSION = timedelta(hours=12)
 SHORTEST_PASSWORD, LONGEST = 10, 200
@@ -81,7 +81,7 @@ class Accounts:
         if found is None:
             problem = "There is no account with this address and password."
             return page(request, "sign_in.html", status=401, form=form, problem=problem, next=form.get("next", "/"))
-        return self._enter(request, found, form)
+        return await asyncio.to_thread(self._enter, request, found, form)
 
     async def sign_up(self, request: Request) -> Response:
         form = await read_form(request)
@@ -91,16 +91,16 @@ class Accounts:
             made = await asyncio.to_thread(self.create, *given)
         except ValueError as error:
             return page(request, "sign_up.html", status=400, form=form, problem=str(error), next=form.get("next", "/"))
-        return self._enter(request, made, form)
+        return await asyncio.to_thread(self._enter, request, made, form)
 
     async def sign_out(self, request: Request) -> Response:
         await read_form(request)
-        start_anew(request)
+        await asyncio.to_thread(start_anew, request)
         return redirect(request, "/sign-in")
 
     def _enter(self, request: Request, account: Account, form: dict[str, str]) -> Response:
         start_anew(request)
-        request.session.update({_ACCOUNT: account.id, _SINCE: self._now().isoformat()})
+        sign_in(request, **{_ACCOUNT: account.id, _SINCE: self._now().isoformat()})
         flash(request, f"Signed in as {account.name}.")
         target = form.get("next", "/")
         return redirect(request, target if is_local(target) else "/")

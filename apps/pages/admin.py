@@ -15,7 +15,7 @@ from apps.pages.problems import Elsewhere, Problem
 from apps.pages.rates import charge
 from apps.pages.redirect import redirect
 from apps.pages.render import page
-from apps.pages.session import refuse_earlier_forms, start_anew
+from apps.pages.session import sign_in, start_anew
 from mulligan import App, MulliganError
 
 _KEY, _SINCE = "admin-key", "admin-since"
@@ -51,15 +51,15 @@ class Admins:
         if key is None or key.owner is not None:
             problem = "This is no key of an administrator."
             return page(request, "admin_sign_in.html", status=401, problem=problem, next=form.get("next", "/admin"))
-        refuse_earlier_forms(request)
-        request.session.update({_KEY: key.id, _SINCE: self._now().isoformat()})
+        # The browser stays who it is: its conversions, or its account.
+        sign_in(request, **{_KEY: key.id, _SINCE: self._now().isoformat()})
         self._read_at = None
         target = form.get("next", "/admin")
         return redirect(request, target if is_local(target) else "/admin")
 
     async def sign_out(self, request: Request) -> Response:
         await read_form(request)
-        start_anew(request)
+        await asyncio.to_thread(start_anew, request)
         return redirect(request, "/")
 
     def key_of(self, request: Request) -> str | None:

@@ -24,7 +24,7 @@ from apps.pages.live import Feed, ticks
 from apps.pages.problems import Elsewhere, Problem, respond
 from apps.pages.redirect import SEE_OTHER
 from apps.pages.render import STATIC, environment
-from apps.pages.session import IDLE, SessionKey, Sessions
+from apps.pages.session import IDLE, EndedSessions, SessionKey, Sessions
 from mulligan import App
 
 HEADERS = {
@@ -59,6 +59,7 @@ class Site:
     ) -> None:
         self.app, self.name, self.folder, self.database, self.menu = app, name, folder, database, menu
         self.accounts, self.admins, self.owner, self.now = accounts, Admins(app, now), owner, now
+        self.ended = EndedSessions(database, idle=idle, now=now)
         self._routes, self._key, self._idle = routes, SessionKey(database), idle
 
     def asgi(self) -> Starlette:
@@ -68,7 +69,14 @@ class Site:
             routes=[*self._common(), *self._routes],
             middleware=[
                 Middleware(Outer),
-                Middleware(Sessions, key=self._key.read(), name=self._cookie, idle=self._idle, now=self.now),
+                Middleware(
+                    Sessions,
+                    key=self._key.read(),
+                    name=self._cookie,
+                    idle=self._idle,
+                    now=self.now,
+                    ended=self.ended,
+                ),
                 Middleware(OwnOrigin),
             ],
             exception_handlers={
@@ -196,4 +204,6 @@ async def _routing(request: Request, error: Exception) -> Response:
 async def _fault(request: Request, _: Exception) -> Response:
     """Starlette logs the error; people see no details."""
     message = "Something went wrong here. It was recorded."
-    return respond(request, Problem(500, "INTERNAL_ERROR", message, headers=HEADERS))
+    # The server closes the connection: without this header the next request on it would be lost.
+    headers = HEADERS | {"Connection": "close"}
+    return respond(request, Problem(500, "INTERNAL_ERROR", message, headers=headers))

@@ -43,9 +43,10 @@ def build_site(verifier: Verifier) -> Site:
             Route("/", pages.overview),
             Route("/runs/{run}", pages.run),
             Route("/runs/{run}/retry", pages.retry, methods=["POST"]),
+            Route("/admin", pages.administer),
         ],
         database=verifier.database,
-        menu=[("Runs", "/")],
+        menu=[("Runs", "/"), ("Administration", "/admin")],
         # Its jobs have no owner, and everyone may see the runs.
         owner=lambda _: "",
     )
@@ -96,6 +97,11 @@ class RunPages:
             classes=CLASSES,
             can_retry=is_admin(request),
         )
+
+    def administer(self, request: Request) -> Response:
+        """Where administrators sign in. What they can do is on the pages of runs."""
+        require_admin(request)
+        return redirect(request, f"/?word={Word.ERROR}")
 
     async def retry(self, request: Request) -> Response:
         await read_form(request)

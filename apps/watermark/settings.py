@@ -76,7 +76,7 @@ class AccountPages:
             flash(request, "Type your email address to confirm. Nothing was deleted.", tone="failed")
             return _back(request)
         await asyncio.to_thread(self._watermark.delete_account, account.id)
-        start_anew(request)
+        await asyncio.to_thread(start_anew, request)
         flash(request, "Your account, its campaigns and its videos are deleted.")
         return RedirectResponse(f"{request.scope.get('root_path', '')}/sign-in", SEE_OTHER)
 

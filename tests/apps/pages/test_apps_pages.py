@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,7 +19,7 @@ from apps.pages.forms import TooLarge, plain_name, read_form, read_upload
 from apps.pages.live import stream
 from apps.pages.problems import Problem
 from apps.pages.render import page
-from apps.pages.session import session_id
+from apps.pages.session import SessionKey, session_id
 from apps.pages.site import Site
 from site_server import serve
 from sqlalchemy import Column, Table, Text, func, select
@@ -326,6 +327,38 @@ def test_the_session_over_https_is_kept_to_it_and_to_this_host(tried: Tried) -> 
     assert {"path=/", "secure", "httponly", "samesite=lax"} <= set(safe.lower().split("; "))
 
 
+def test_a_copy_of_a_cookie_is_worth_nothing_after_signing_out(tried: Tried) -> None:
+    key = tried.app.create_key(owner=None, name="ops")
+    with tried.client() as client, tried.client() as thief:
+        form = {"csrf": token(client, "/sign-up"), "name": "Ann", "email": "ann@example.org", "password": PASSWORD}
+        client.post("/sign-up", data=form)
+        client.post("/admin/sign-in", data={"csrf": token(client, "/admin/sign-in"), "key": key.token, "next": "/"})
+        copy = dict(client.cookies)
+        thief.cookies.update(copy)
+        assert (thief.get("/mine").text, thief.get("/admin").text) == ("Ann", f"key {key.key.id}")
+        client.post("/sign-out", data={"csrf": token(client)})
+    with tried.client() as thief:
+        thief.cookies.update(copy)
+        assert (thief.get("/mine").url.path, thief.get("/admin").url.path) == ("/sign-in", "/admin/sign-in")
+
+
+def test_processes_that_start_at_once_sign_with_one_key(store_url: str) -> None:
+    database, other = Database(store_url), Database(store_url)
+    first, second = SessionKey(database), SessionKey(other)
+    database.create()
+    read: list[str] = []
+    waiting = threading.Thread(target=lambda: read.append(second.read()))
+    with database.transaction() as connection:
+        connection.execute(first.table.insert().values(number=1, value="the key"))
+        waiting.start()
+        # Long enough for a process that does not wait for the other.
+        waiting.join(1)
+    waiting.join()
+    assert [*read, first.read()] == ["the key"] * 2
+    for each in (database, other):
+        each.close()
+
+
 def test_a_browser_that_comes_back_keeps_its_session(tried: Tried) -> None:
     """Its cookie would end a while after the last change, however often the browser came."""
     with tried.client() as client:
@@ -351,4 +384,6 @@ def test_every_answer_has_security_headers_and_no_details(tried: Tried) -> None:
             assert answer.status_code == status, path
             assert "default-src 'none'" in answer.headers["content-security-policy"], path
             assert "secret" not in answer.text and "Traceback" not in answer.text
+            # The server closes a connection on which it failed, and says so: the next request takes another one.
+            assert (answer.headers.get("connection") == "close") is (status == 500), path
         assert client.get("/api/nothing").json()["code"] == "NOT_FOUND"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from apps.pages.database import Database
 from apps.pages.settings import SettingRefused
 from apps.screenshots.options import read_options
 from apps.watermark.app import Options
@@ -33,12 +34,17 @@ def test_a_bad_value_is_refused_with_what_is_allowed(
         read({name: value})
 
 
+@pytest.mark.parametrize("url", ["nonsense", "u:secret@h", "postgresql://u:secret@h:x/y"])
+def test_what_is_no_url_is_no_database_and_is_not_repeated(url: str) -> None:
+    with pytest.raises(SettingRefused, match=r"^DATABASE_URL must be a database URL") as refused:
+        Database(url)
+    assert "secret" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("module", "name", "value", "said"),
     [
         ("apps.pdfxml", "CIRCUIT_MODE", "sometimes", "CIRCUIT_MODE is 'sometimes', but it must be hold or fail_fast"),
-        ("apps.screenshots", "DATABASE_URL", "u:secret@h", "DATABASE_URL must be a database URL"),
-        ("apps.screenshots", "DATABASE_URL", "postgresql://u:secret@h:x/y", "DATABASE_URL must be a database URL"),
         ("apps.watermark", "DATABASE_URL", "mysql://x/y", "only SQLite and PostgreSQL are supported"),
     ],
 )
