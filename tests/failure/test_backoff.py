@@ -1,6 +1,7 @@
 from collections import Counter
 from datetime import timedelta
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +24,7 @@ BACKOFFS = st.one_of(
 DRAWS = st.floats(0, 1, exclude_max=True)
 
 
-def seconds(backoff, failures, *, previous=None, draw=0.5):
+def seconds(backoff: Any, failures: Any, *, previous: Any = None, draw: Any = 0.5) -> Any:
     delay = backoff(failures, None if previous is None else timedelta(seconds=previous), draw)
     return delay.total_seconds()
 
@@ -41,7 +42,7 @@ def seconds(backoff, failures, *, previous=None, draw=0.5):
         (Exponential("5s", factor=1, jitter=None), [5, 5, 5]),
     ],
 )
-def test_delays_grow_as_said(backoff, delays):
+def test_delays_grow_as_said(backoff: Any, delays: Any) -> None:
     assert [seconds(backoff, failures) for failures in range(1, len(delays) + 1)] == delays
 
 
@@ -59,13 +60,13 @@ def test_delays_grow_as_said(backoff, delays):
         (Decorrelated(), 1, 10, 10),
     ],
 )
-def test_jitter_spreads_as_said(jitter, previous, lowest, highest):
+def test_jitter_spreads_as_said(jitter: Any, previous: Any, lowest: Any, highest: Any) -> None:
     backoff = Fixed("10s", jitter=jitter)
     assert seconds(backoff, 1, previous=previous, draw=0.0) == pytest.approx(lowest)
     assert seconds(backoff, 1, previous=previous, draw=ALMOST_ONE) == pytest.approx(highest)
 
 
-def test_growing_delays_have_jitter_unless_told_otherwise():
+def test_growing_delays_have_jitter_unless_told_otherwise() -> None:
     assert seconds(Exponential("10s"), 1, draw=0.0) == 8
     assert seconds(Linear("10s"), 1, draw=0.0) == 8
     assert seconds(Fixed("10s"), 1, draw=0.0) == 10
@@ -73,26 +74,26 @@ def test_growing_delays_have_jitter_unless_told_otherwise():
 
 
 @pytest.mark.parametrize("jitter", [0.5, Full(), Added("1h"), Decorrelated()])
-def test_the_cap_holds_after_jitter(jitter):
+def test_the_cap_holds_after_jitter(jitter: Any) -> None:
     backoff = Exponential("10s", cap="15s", jitter=jitter)
     assert seconds(backoff, 1, previous=1_000, draw=ALMOST_ONE) <= 15
     assert seconds(backoff, 9, previous=1_000, draw=ALMOST_ONE) == pytest.approx(15)
 
 
-def test_far_beyond_the_cap_there_is_still_jitter():
+def test_far_beyond_the_cap_there_is_still_jitter() -> None:
     assert seconds(Exponential("10s", cap="100s", jitter=0.2), 50, draw=0.0) == 80
     assert seconds(Exponential("10s", cap="100s", jitter=Full()), 50, draw=0.5) == 50
 
 
 @settings(max_examples=500)
 @given(BACKOFFS, st.integers(1, 10**9) | st.just(10**400), st.none() | st.timedeltas(timedelta(0)), DRAWS)
-def test_every_delay_is_between_nothing_and_the_cap(backoff, failures, previous, draw):
+def test_every_delay_is_between_nothing_and_the_cap(backoff: Any, failures: int, previous: Any, draw: float) -> None:
     cap = getattr(backoff, "cap", None)
     assert timedelta(0) <= backoff(failures, previous, draw) <= (LONGEST_DELAY if cap is None else cap)
 
 
 @pytest.mark.parametrize("failures", [10**6, 10**9])
-def test_the_millionth_failure_does_not_overflow(failures):
+def test_the_millionth_failure_does_not_overflow(failures: int) -> None:
     assert Exponential("1s", jitter=None)(failures, None, 0.5) == LONGEST_DELAY
     assert Exponential("1s", cap="1h", jitter=None)(failures, None, 0.5) == timedelta(hours=1)
     assert Exponential(0, jitter=None)(failures, None, 0.5) == timedelta(0)
@@ -101,7 +102,9 @@ def test_the_millionth_failure_does_not_overflow(failures):
 
 
 @given(BACKOFFS, st.integers(1, 60), DRAWS)
-def test_without_decorrelation_a_later_failure_never_waits_less_unless_listed_so(backoff, failures, draw):
+def test_without_decorrelation_a_later_failure_never_waits_less_unless_listed_so(
+    backoff: Any, failures: int, draw: float
+) -> None:
     if not isinstance(backoff, Steps):
         assert backoff(failures, None, draw) <= backoff(failures + 1, None, draw)
 
@@ -109,21 +112,21 @@ def test_without_decorrelation_a_later_failure_never_waits_less_unless_listed_so
 @pytest.mark.parametrize(
     ("jitter", "mean"), [(0.2, 60), (1, 60), (Full(), 30), (Added("20s"), 70), (Decorrelated(), 120)]
 )
-def test_the_mean_of_jitter_is_within_a_percent(jitter, mean):
+def test_the_mean_of_jitter_is_within_a_percent(jitter: Any, mean: Any) -> None:
     random, backoff = Random(7), Fixed("1m", jitter=jitter)
     drawn = [seconds(backoff, 1, draw=random.random()) for _ in range(100_000)]
     assert sum(drawn) / len(drawn) == pytest.approx(mean, rel=0.01)
 
 
 @pytest.mark.parametrize("jitter", [0.2, Full(), Added("30s"), Decorrelated()])
-def test_ten_thousand_that_failed_at_once_do_not_return_at_once(jitter):
+def test_ten_thousand_that_failed_at_once_do_not_return_at_once(jitter: Any) -> None:
     random, backoff = Random(7), Exponential("1m", jitter=jitter)
     per_second = Counter(int(seconds(backoff, 1, draw=random.random())) for _ in range(10_000))
     mean = 10_000 / (max(per_second) - min(per_second) + 1)
     assert max(per_second.values()) < 3 * mean
 
 
-def test_without_jitter_all_return_in_the_same_second():
+def test_without_jitter_all_return_in_the_same_second() -> None:
     per_second = Counter(int(seconds(Exponential("1m", jitter=None), 1, draw=draw / 100)) for draw in range(100))
     assert max(per_second.values()) == 100
 
@@ -140,23 +143,23 @@ def test_without_jitter_all_return_in_the_same_second():
         (lambda: Fixed("5s", jitter=1.1), "a ratio from 0 to 1"),
         (lambda: Fixed("5s", jitter=-0.1), "a ratio from 0 to 1"),
         (lambda: Fixed("5s", jitter=float("nan")), "a ratio from 0 to 1"),
-        (lambda: Fixed("5s", jitter="20%"), "Full(), Decorrelated() or Added(duration)"),
+        (lambda: Fixed("5s", jitter="20%"), "Full(), Decorrelated() or Added(duration)"),  # type: ignore[arg-type]
         (lambda: Fixed("5s", jitter=True), "the jitter of Fixed is True"),
-        (lambda: Fixed("5s", jitter=Full), "Full(), Decorrelated()"),
+        (lambda: Fixed("5s", jitter=Full), "Full(), Decorrelated()"),  # type: ignore[arg-type]
         (lambda: Added("-1s"), "the duration of Added"),
         (lambda: Steps([]), "a list of one delay or more"),
         (lambda: Steps("1m"), "a list of one delay or more"),
-        (lambda: Steps(60), "a list of one delay or more"),
+        (lambda: Steps(60), "a list of one delay or more"),  # type: ignore[arg-type]
         (lambda: Steps(["1m", "x"]), "a delay of Steps is 'x'"),
         (lambda: Linear("5s", cap="-1s"), "the cap of Linear"),
         (lambda: Exponential("5s", factor=0.5), "the factor of Exponential is 0.5"),
         (lambda: Exponential("5s", factor=float("inf")), "the factor of Exponential is inf"),
         (lambda: Exponential("5s", factor=float("nan")), "the factor of Exponential is nan"),
-        (lambda: Exponential("5s", factor="2"), "a number from 1"),
+        (lambda: Exponential("5s", factor="2"), "a number from 1"),  # type: ignore[arg-type]
         (lambda: Exponential("5s", cap="60d"), "the cap of Exponential is '60d'"),
     ],
 )
-def test_a_bad_value_is_refused_with_what_is_allowed(make, says):
+def test_a_bad_value_is_refused_with_what_is_allowed(make: Any, says: str) -> None:
     with pytest.raises(BadPolicy, match="must be") as caught:
         make()
     assert says in str(caught.value)
@@ -174,11 +177,11 @@ def test_a_bad_value_is_refused_with_what_is_allowed(make, says):
         (Fixed("5s", jitter=Decorrelated()), "5s each time, any time up to 3× the previous delay"),  # noqa: RUF001
     ],
 )
-def test_people_can_read_a_backoff(backoff, words):
+def test_people_can_read_a_backoff(backoff: Any, words: str) -> None:
     assert backoff.describe() == words
 
 
-def test_equal_backoffs_are_equal():
+def test_equal_backoffs_are_equal() -> None:
     assert Exponential("60s", cap="1h") == Exponential(60, 2.0, cap=timedelta(hours=1))
     assert hash(Exponential("60s")) == hash(Exponential("1m"))
     assert Exponential("60s") != Exponential("60s", jitter=None)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from mulligan.errors import BadPolicy
@@ -44,7 +46,9 @@ SHARED = [
 
 
 @pytest.mark.parametrize(("code", "error_class", "status", "retrying", "final"), SHARED)
-def test_the_ten_shared_codes_speak_word_for_word(code, error_class, status, retrying, final):
+def test_the_ten_shared_codes_speak_word_for_word(
+    code: str, error_class: str, status: Any, retrying: Any, final: Any
+) -> None:
     catalogue = Catalogue.default()
     entry = catalogue.get(code)
     assert (entry.error_class, entry.status) == (error_class, status)
@@ -52,22 +56,22 @@ def test_the_ten_shared_codes_speak_word_for_word(code, error_class, status, ret
     assert catalogue.get(code).last_message == final
 
 
-def test_no_message_promises_a_retry_when_none_follows():
+def test_no_message_promises_a_retry_when_none_follows() -> None:
     for entry in Catalogue.default():
         assert "retry" not in Catalogue.default().get(entry.code).last_message.lower(), entry.code
 
 
-def test_only_what_is_retried_promises_a_retry():
+def test_only_what_is_retried_promises_a_retry() -> None:
     for entry in Catalogue.default():
         if "retry" in entry.message:
             assert entry.error_class is not ErrorClass.FINAL, entry.code
 
 
-def test_every_code_of_a_pack_is_in_the_catalogue():
+def test_every_code_of_a_pack_is_in_the_catalogue() -> None:
     assert {rule.code for rule in PACKS} <= {entry.code for entry in Catalogue.default()}
 
 
-def test_an_app_adds_codes_and_rewords_others_without_changing_the_default():
+def test_an_app_adds_codes_and_rewords_others_without_changing_the_default() -> None:
     mine = Catalogue.default().with_codes(
         [
             ErrorCode("NO_FUNDS", "You have no funds.", "final", status=402),
@@ -82,19 +86,19 @@ def test_an_app_adds_codes_and_rewords_others_without_changing_the_default():
     assert len(mine) == len(Catalogue.default()) + 1
 
 
-def test_a_final_message_of_its_own_is_used_when_nothing_follows():
+def test_a_final_message_of_its_own_is_used_when_nothing_follows() -> None:
     busy = ErrorCode("BUSY", "Busy. We'll try again soon.", final_message="Still busy. Please call us.")
     catalogue = Catalogue([busy, ErrorCode("LATE", "We will retry at once! Sorry.")])
     assert catalogue.get("BUSY").last_message == "Still busy. Please call us."
     assert catalogue.get("LATE").last_message == "Sorry."
 
 
-def test_a_message_that_is_nothing_but_a_promise_is_kept():
+def test_a_message_that_is_nothing_but_a_promise_is_kept() -> None:
     assert Catalogue([ErrorCode("SOON", "We'll retry.")]).get("SOON").last_message == "We'll retry."
 
 
 @pytest.mark.parametrize("code", ["MY_OWN", "not a code!", "", "X" * 100])
-def test_a_code_without_a_description_has_a_generic_entry(code):
+def test_a_code_without_a_description_has_a_generic_entry(code: str) -> None:
     entry = Catalogue.default().get(code)
     assert entry.message.startswith("Something went wrong.")
     assert entry.code == (code if code == "MY_OWN" else "UNKNOWN")
@@ -115,14 +119,14 @@ def test_a_code_without_a_description_has_a_generic_entry(code):
         (("A", "Text.", "final", 500, "a\nb"), "final message of A"),
     ],
 )
-def test_a_bad_code_is_refused_with_what_is_allowed(arguments, names):
+def test_a_bad_code_is_refused_with_what_is_allowed(arguments: Any, names: Any) -> None:
     with pytest.raises(BadPolicy, match="must be") as caught:
         ErrorCode(*arguments)
     assert names in str(caught.value)
 
 
-def test_two_meanings_of_one_code_are_refused():
+def test_two_meanings_of_one_code_are_refused() -> None:
     with pytest.raises(BadPolicy, match="given once"):
         Catalogue.default().with_codes([ErrorCode("A", "One."), ErrorCode("A", "Two.")])
     with pytest.raises(BadPolicy, match="an ErrorCode"):
-        Catalogue.default().with_codes(["A"])
+        Catalogue.default().with_codes(["A"])  # type: ignore[list-item]

@@ -13,7 +13,7 @@ from mulligan.errors import Snooze as SnoozeRequest
 from mulligan.failure.backoff import LONGEST_DELAY, Exponential, Fixed, Steps
 from mulligan.failure.classify import classify
 from mulligan.failure.decide import MAX_MISFITS, decide
-from mulligan.failure.decision import Decision, Fail, Postpone, Release, Retry
+from mulligan.failure.decision import Fail, Postpone, Release, Retry
 from mulligan.failure.error_codes import ErrorClass
 from mulligan.failure.policy import RetryPolicy, schedule
 from mulligan.failure.rule import Rule
@@ -32,11 +32,11 @@ def broken(**changes: Any) -> Verdict:
     return replace(verdict_of(OSError(5, "disk"), Rule("IO_ERROR", "retryable", errno=5, name="mine.io")), **changes)
 
 
-def decided(verdict: Verdict, policy: RetryPolicy = PLAIN, *, draw: float = 0.5, **job: Any) -> Decision:
+def decided(verdict: Verdict, policy: RetryPolicy = PLAIN, *, draw: float = 0.5, **job: Any) -> Any:
     return decide(verdict, a_job(**job), policy, now=NOW, draw=draw)
 
 
-def test_a_failure_is_retried_after_the_backoff_with_the_reasons():
+def test_a_failure_is_retried_after_the_backoff_with_the_reasons() -> None:
     decision = decided(broken(), failures=1)
     assert decision == Retry(
         timedelta(seconds=10),
@@ -48,14 +48,14 @@ def test_a_failure_is_retried_after_the_backoff_with_the_reasons():
 @pytest.mark.parametrize(
     ("failures", "retried"), [(0, True), (1, True), (2, True), (3, False), (4, False), (99, False)]
 )
-def test_the_attempt_limit_is_the_row_s_and_counts_the_first_try(failures, retried):
+def test_the_attempt_limit_is_the_row_s_and_counts_the_first_try(failures: int, retried: Any) -> None:
     decision = decided(broken(), RetryPolicy(max_attempts=50), failures=failures, max_attempts=4)
     assert isinstance(decision, Retry if retried else Fail)
     if isinstance(decision, Fail):
         assert decision.reasons["because"] == "attempts exhausted"
 
 
-def test_a_misfit_is_given_back_with_a_growing_delay_and_charged_to_nothing():
+def test_a_misfit_is_given_back_with_a_growing_delay_and_charged_to_nothing() -> None:
     delays = []
     for before in range(MAX_MISFITS - 1):
         decision = decided(misfit("it needs 'n'"), max_attempts=1, code_failures={"VERSION_MISMATCH": before})
@@ -67,18 +67,18 @@ def test_a_misfit_is_given_back_with_a_growing_delay_and_charged_to_nothing():
     assert timedelta(hours=11) < sum(delays, timedelta(0)) < timedelta(hours=13)
 
 
-def test_a_job_that_fits_no_version_fails_at_the_limit_as_invalid_input():
+def test_a_job_that_fits_no_version_fails_at_the_limit_as_invalid_input() -> None:
     decision = decided(misfit("it needs 'n'"), code_failures={"VERSION_MISMATCH": MAX_MISFITS - 1})
     assert isinstance(decision, Fail)
     assert (decision.verdict.code, decision.verdict.error_class) == ("INVALID_INPUT", ErrorClass.FINAL)
     assert decision.verdict.detail == "it needs 'n'"
 
 
-def test_a_single_attempt_is_never_retried():
+def test_a_single_attempt_is_never_retried() -> None:
     assert isinstance(decided(broken(), max_attempts=1), Fail)
 
 
-def test_a_final_error_fails_at_once():
+def test_a_final_error_fails_at_once() -> None:
     decision = decided(verdict_of(FinalError("Your file is empty.", code="NOT_PDF")))
     assert isinstance(decision, Fail)
     assert (decision.verdict.code, decision.verdict.message) == ("NOT_PDF", "Your file is empty.")
@@ -96,7 +96,7 @@ def test_a_final_error_fails_at_once():
         (verdict_of(RateLimitedError("Easy. We'll retry.", retry_after=3)), {"snoozes": 100}),
     ],
 )
-def test_a_failed_job_promises_no_retry(verdict, job):
+def test_a_failed_job_promises_no_retry(verdict: Any, job: Any) -> None:
     decision = decided(verdict, **job)
     assert isinstance(decision, Fail)
     assert "retry" not in decision.verdict.message.lower()
@@ -106,7 +106,7 @@ def test_a_failed_job_promises_no_retry(verdict, job):
 @pytest.mark.parametrize(
     ("limit", "so_far", "retried"), [(1, 0, True), (1, 1, False), (0, 0, False), (2, 1, True), (2, 2, False)]
 )
-def test_a_code_may_be_retried_less_often_than_others(limit, so_far, retried):
+def test_a_code_may_be_retried_less_often_than_others(limit: Any, so_far: Any, retried: Any) -> None:
     policy = RetryPolicy(backoff=Fixed("10s"), limits={"IO_ERROR": limit})
     decision = decided(broken(), policy, max_attempts=100, failures=5, code_failures={"IO_ERROR": so_far, "UNKNOWN": 9})
     assert isinstance(decision, Retry if retried else Fail)
@@ -116,7 +116,7 @@ def test_a_code_may_be_retried_less_often_than_others(limit, so_far, retried):
     assert isinstance(decided(verdict_of(ValueError("other")), policy, code_failures={"IO_ERROR": 9}), Retry)
 
 
-def test_a_hint_is_waited_for_exactly_and_uses_no_attempt():
+def test_a_hint_is_waited_for_exactly_and_uses_no_attempt() -> None:
     policy = RetryPolicy(backoff=Fixed("10s", jitter=0.5), windows=[Window("00:00", "01:00")])
     for draw in (0.0, 0.5, 0.99):
         decision = decided(verdict_of(RateLimitedError("easy", retry_after="37s")), policy, draw=draw, failures=3)
@@ -124,19 +124,19 @@ def test_a_hint_is_waited_for_exactly_and_uses_no_attempt():
         assert decision.delay == timedelta(seconds=37)
 
 
-def test_a_rate_limit_without_a_hint_counts_like_any_failure():
+def test_a_rate_limit_without_a_hint_counts_like_any_failure() -> None:
     assert isinstance(decided(verdict_of(RateLimitedError("easy"))), Retry)
     assert isinstance(decided(verdict_of(RateLimitedError("easy")), failures=3), Fail)
 
 
-def test_a_server_s_hint_is_bounded_and_a_task_s_own_snooze_is_not():
+def test_a_server_s_hint_is_bounded_and_a_task_s_own_snooze_is_not() -> None:
     policy = RetryPolicy(backoff=Fixed("10s"), longest_hint="1h")
     assert decided(verdict_of(RateLimitedError("x", retry_after="7d")), policy).delay == timedelta(hours=1)
     assert decided(verdict_of(SnoozeRequest("7d")), policy).delay == timedelta(days=7)
     assert decided(verdict_of(RetryableError("x")), policy).delay == timedelta(seconds=10)
 
 
-def test_a_retryable_failure_waits_at_least_as_long_as_hinted():
+def test_a_retryable_failure_waits_at_least_as_long_as_hinted() -> None:
     hinted = broken(retry_after=timedelta(minutes=2))
     decision = decided(hinted)
     assert isinstance(decision, Retry)
@@ -148,7 +148,7 @@ def test_a_retryable_failure_waits_at_least_as_long_as_hinted():
 @pytest.mark.parametrize(
     ("snoozes", "limit", "waits"), [(0, 1, True), (1, 1, False), (99, 100, True), (100, 100, False), (0, 0, False)]
 )
-def test_snoozes_have_a_limit_of_their_own(snoozes, limit, waits):
+def test_snoozes_have_a_limit_of_their_own(snoozes: Any, limit: Any, waits: Any) -> None:
     verdict = verdict_of(RateLimitedError("Easy now.", retry_after=3))
     decision = decided(verdict, snoozes=snoozes, max_snoozes=limit)
     if waits:
@@ -162,19 +162,19 @@ def test_snoozes_have_a_limit_of_their_own(snoozes, limit, waits):
     assert decision.reasons["code"] == "RATE_LIMITED"
 
 
-def test_a_lost_worker_uses_no_attempt_and_goes_back_at_once():
+def test_a_lost_worker_uses_no_attempt_and_goes_back_at_once() -> None:
     decision = decided(worker_lost(), failures=3, losses=MAX_LOSSES - 2)
     assert isinstance(decision, Release)
-    assert (decision.ledger, decision.verdict.code) == (Ledger.LOSSES, "WORKER_LOST")
+    assert (decision.ledger, decision.verdict.code) == (Ledger.LOSSES, "WORKER_LOST")  # type: ignore[union-attr]
     assert decision.reasons["loss"] == MAX_LOSSES - 1
 
 
-def test_too_many_lost_workers_fail_the_job():
+def test_too_many_lost_workers_fail_the_job() -> None:
     assert isinstance(decided(worker_lost(), losses=MAX_LOSSES - 1), Fail)
 
 
 @pytest.mark.parametrize(("crashes", "limit", "released"), [(0, 3, True), (1, 3, True), (2, 3, False), (0, 1, False)])
-def test_crashes_have_the_limit_of_the_row(crashes, limit, released):
+def test_crashes_have_the_limit_of_the_row(crashes: Any, limit: Any, released: Any) -> None:
     decision = decided(crashed(exit=-9), RetryPolicy(max_crashes=50), crashes=crashes, max_crashes=limit, failures=3)
     assert isinstance(decision, Release if released else Fail)
     if isinstance(decision, Release):
@@ -182,7 +182,7 @@ def test_crashes_have_the_limit_of_the_row(crashes, limit, released):
 
 
 @pytest.mark.parametrize(("seconds", "retried"), [(10.001, True), (10, False), (9, False), (-1, False)])
-def test_no_retry_is_planned_for_after_the_deadline(seconds, retried):
+def test_no_retry_is_planned_for_after_the_deadline(seconds: Any, retried: Any) -> None:
     decision = decided(broken(), deadline=NOW + timedelta(seconds=seconds))
     assert isinstance(decision, Retry if retried else Fail)
     if isinstance(decision, Fail):
@@ -193,13 +193,13 @@ def test_no_retry_is_planned_for_after_the_deadline(seconds, retried):
         assert decision.reasons["code"] == "IO_ERROR"
 
 
-def test_no_wait_asked_for_goes_past_the_deadline():
+def test_no_wait_asked_for_goes_past_the_deadline() -> None:
     verdict = verdict_of(RateLimitedError("easy", retry_after="1h"))
     assert decided(verdict, deadline=NOW + timedelta(minutes=59)).verdict.code == "DEADLINE"
     assert isinstance(decided(verdict, deadline=NOW + timedelta(minutes=61)), Postpone)
 
 
-def test_a_window_lengthens_the_delay_and_is_named():
+def test_a_window_lengthens_the_delay_and_is_named() -> None:
     policy = RetryPolicy(backoff=Fixed("10s"), windows=[Window("13:00", "14:00")])
     decision = decided(broken(), policy)
     assert isinstance(decision, Retry)
@@ -208,16 +208,16 @@ def test_a_window_lengthens_the_delay_and_is_named():
     assert decided(broken(), policy, deadline=NOW + timedelta(minutes=30)).verdict.code == "DEADLINE"
 
 
-def test_a_window_that_is_open_changes_nothing():
+def test_a_window_that_is_open_changes_nothing() -> None:
     decision = decided(broken(), RetryPolicy(backoff=Fixed("10s"), windows=[Window("11:00", "14:00")]))
     assert decision.delay == timedelta(seconds=10)
     assert "window" not in decision.reasons
 
 
-def test_the_backoff_gets_the_failures_the_previous_delay_and_the_draw():
+def test_the_backoff_gets_the_failures_the_previous_delay_and_the_draw() -> None:
     heard = []
 
-    def backoff(failures, previous_delay, draw):
+    def backoff(failures: Any, previous_delay: Any, draw: Any) -> Any:
         heard.append((failures, previous_delay, draw))
         return timedelta(seconds=7)
 
@@ -228,7 +228,7 @@ def test_the_backoff_gets_the_failures_the_previous_delay_and_the_draw():
     assert decision.delay == timedelta(seconds=7)
 
 
-def raising(*_):
+def raising(*_: Any) -> None:
     raise ZeroDivisionError("oops")
 
 
@@ -248,7 +248,7 @@ def raising(*_):
         (lambda *_: "1m", 60, None),
     ],
 )
-def test_a_backoff_of_your_own_cannot_stop_a_worker(backoff, delay, noted):
+def test_a_backoff_of_your_own_cannot_stop_a_worker(backoff: Any, delay: Any, noted: Any) -> None:
     decision = decided(broken(), RetryPolicy(backoff=backoff))
     assert isinstance(decision, Retry)
     assert decision.delay == timedelta(seconds=delay)
@@ -256,7 +256,7 @@ def test_a_backoff_of_your_own_cannot_stop_a_worker(backoff, delay, noted):
     assert ("backoff" in decision.reasons) is (noted is not None)
 
 
-def test_notes_of_the_verdict_are_among_the_reasons():
+def test_notes_of_the_verdict_are_among_the_reasons() -> None:
     assert decided(broken(notes=("rule 'x' was skipped",))).reasons["notes"] == ["rule 'x' was skipped"]
 
 
@@ -293,14 +293,16 @@ POLICIES = st.sampled_from(
         PLAIN,
         RetryPolicy(),
         RetryPolicy(limits={"IO_ERROR": 1, "UNKNOWN": 0}),
-        RetryPolicy(backoff=raising, windows=[Window("22:00", "06:00", timezone="Europe/Berlin")]),
+        RetryPolicy(backoff=raising, windows=[Window("22:00", "06:00", timezone="Europe/Berlin")]),  # type: ignore[arg-type]
     ]
 )
 
 
 @settings(max_examples=500)
 @given(VERDICTS, JOBS, POLICIES, st.floats(0, 1, exclude_max=True))
-def test_every_verdict_on_every_job_has_a_decision_within_the_limits(verdict, job, policy, draw):
+def test_every_verdict_on_every_job_has_a_decision_within_the_limits(
+    verdict: Any, job: Any, policy: Any, draw: float
+) -> None:
     decision = decided(verdict, policy, draw=draw, **job)
     json.dumps(decision.reasons)
     deadline = job["deadline"]
@@ -329,7 +331,7 @@ def test_every_verdict_on_every_job_has_a_decision_within_the_limits(verdict, jo
 
 
 @given(VERDICTS, JOBS, POLICIES, st.floats(0, 1, exclude_max=True))
-def test_the_same_values_give_the_same_decision(verdict, job, policy, draw):
+def test_the_same_values_give_the_same_decision(verdict: Any, job: Any, policy: Any, draw: float) -> None:
     assert decided(verdict, policy, draw=draw, **job) == decided(verdict, policy, draw=draw, **job)
 
 
@@ -353,40 +355,40 @@ def test_the_same_values_give_the_same_decision(verdict, job, policy, draw):
         ({"longest_hint": "60d"}, "longest_hint is '60d'"),
     ],
 )
-def test_a_bad_policy_is_refused_with_what_is_allowed(arguments, says):
+def test_a_bad_policy_is_refused_with_what_is_allowed(arguments: Any, says: str) -> None:
     with pytest.raises(BadPolicy, match="must be") as caught:
         RetryPolicy(**arguments)
     assert says in str(caught.value)
 
 
-def test_a_policy_whose_windows_forbid_everything_is_refused():
+def test_a_policy_whose_windows_forbid_everything_is_refused() -> None:
     with pytest.raises(BadPolicy, match="never allow a retry"):
         RetryPolicy(windows=[Window("09:00", "17:00"), Window("00:00", "24:00", allow=False)])
 
 
-def test_a_policy_cannot_be_changed_but_copied():
+def test_a_policy_cannot_be_changed_but_copied() -> None:
     limits = {"IO_ERROR": 1}
     policy = RetryPolicy(3, limits=limits, deadline="2h")
     limits["IO_ERROR"] = 99
     assert policy.limits == {"IO_ERROR": 1}
     with pytest.raises(AttributeError):
-        policy.max_attempts = 9
+        policy.max_attempts = 9  # type: ignore[misc]
     with pytest.raises(TypeError):
-        policy.limits["IO_ERROR"] = 9
+        policy.limits["IO_ERROR"] = 9  # type: ignore[index]
     copy = replace(policy, max_attempts=9)
     assert (copy.max_attempts, copy.deadline, copy.limits) == (9, timedelta(hours=2), {"IO_ERROR": 1})
     assert replace(copy, max_attempts=3) == policy
     assert hash(replace(copy, max_attempts=3)) == hash(policy)
 
 
-def test_the_default_policy_is_the_documented_one():
+def test_the_default_policy_is_the_documented_one() -> None:
     policy = RetryPolicy()
     assert (policy.max_attempts, policy.max_crashes, policy.max_snoozes) == (4, 3, 100)
     assert (policy.backoff, policy.longest_hint) == (Exponential("15s"), timedelta(hours=24))
     assert (policy.limits, policy.deadline, policy.windows) == ({}, None, ())
 
 
-def test_a_schedule_shows_what_follows_each_failure():
+def test_a_schedule_shows_what_follows_each_failure() -> None:
     rows = schedule(RetryPolicy(max_attempts=3, backoff=Exponential("5s", factor=3, jitter=0.2)))
     assert [(row.shortest, row.delay, row.longest, row.elapsed) for row in rows] == [
         (timedelta(seconds=4), timedelta(seconds=5), timedelta(seconds=6), timedelta(seconds=5)),
@@ -396,7 +398,7 @@ def test_a_schedule_shows_what_follows_each_failure():
     assert [(row.failure, row.then) for row in rows] == [(1, "retry"), (2, "retry"), (3, "fails for good")]
 
 
-def test_a_schedule_can_be_drawn_and_is_never_endless():
+def test_a_schedule_can_be_drawn_and_is_never_endless() -> None:
     policy = RetryPolicy(max_attempts=1_000_000, backoff=Steps(["1m"], jitter=0.5))
     rows = schedule(policy, draw=0.0, at_most=10)
     assert len(rows) == 11

@@ -7,6 +7,7 @@ from datetime import timedelta
 from email.message import Message
 from http import HTTPStatus
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -41,53 +42,53 @@ class Ours(OSError):
 
 
 class StrRaises(Exception):
-    def __str__(self):
+    def __str__(self) -> str:
         raise RuntimeError("no text for you")
 
 
 class StrExits(Exception):
-    def __str__(self):
+    def __str__(self) -> str:
         raise SystemExit(3)
 
 
 class StrLies(Exception):
-    def __str__(self):
-        return 42
+    def __str__(self) -> str:
+        return 42  # type: ignore[return-value]
 
 
 class ReprRaises(Exception):
-    def __repr__(self):
+    def __repr__(self) -> str:
         raise RuntimeError("no repr either")
 
 
 class TextWithAWill(str):
-    def __len__(self):
+    def __len__(self) -> int:
         raise RuntimeError("never")
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> None:  # type: ignore[override]
         raise RuntimeError("never")
 
-    encode = __len__
+    encode = __len__  # type: ignore[assignment]
 
 
 class StrHasAWill(Exception):
-    def __str__(self):
+    def __str__(self) -> str:
         return TextWithAWill("plain")
 
 
 class EverythingRaises(Exception):
-    def __getattribute__(self, name):
+    def __getattribute__(self, name: Any) -> None:
         raise RuntimeError(name)
 
 
 class ClassRaises(Exception):
-    @property
-    def __class__(self):
+    @property  # type: ignore[misc]
+    def __class__(self) -> None:  # type: ignore[override]
         raise RuntimeError("who am I")
 
 
 class Nameless(type):
-    def __getattribute__(cls, name):
+    def __getattribute__(cls, name: Any) -> Any:
         if name in ("__module__", "__qualname__", "__mro__"):
             raise RuntimeError("nobody")
         return super().__getattribute__(name)
@@ -98,20 +99,20 @@ class NamelessError(Exception, metaclass=Nameless):
 
 
 class NumberWithAWill(int):
-    def __int__(self):
+    def __int__(self) -> int:
         raise RuntimeError("never")
 
-    __le__ = __ge__ = __index__ = __int__
+    __le__ = __ge__ = __index__ = __int__  # type: ignore[assignment]
 
 
 class ContainsItself(ExceptionGroup):
     @property
-    def exceptions(self):
+    def exceptions(self) -> Any:
         return (self,)
 
 
 class Falsy(FinalError):
-    def __bool__(self):
+    def __bool__(self) -> bool:
         raise RuntimeError("neither")
 
 
@@ -124,7 +125,7 @@ def cyclic() -> BaseException:
 def deep_group(depth: int) -> BaseException:
     error: BaseException = ValueError("the core")
     for level in range(depth):
-        error = ExceptionGroup(f"level {level}", [error])
+        error = ExceptionGroup(f"level {level}", [error])  # type: ignore[type-var]
     return error
 
 
@@ -154,28 +155,28 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_no_exception_is_too_hostile_to_be_taken_in(hostile):
-    failure = Failure.of(raised(HOSTILE[hostile]()))
+def test_no_exception_is_too_hostile_to_be_taken_in(hostile: Any) -> None:
+    failure = Failure.of(raised(HOSTILE[hostile]()))  # type: ignore[no-untyped-call]
     assert type(failure.type) is type(failure.message) is type(failure.detail) is str
     assert failure.type
     assert failure.detail
     failure.detail.encode()
 
 
-def test_text_that_cannot_be_read_is_said_to_be_so():
+def test_text_that_cannot_be_read_is_said_to_be_so() -> None:
     assert "cannot be read" in Failure.of(StrRaises("x")).message
     assert "StrRaises" in Failure.of(StrRaises("x")).message
     assert Failure.of(StrHasAWill("x")).message == "plain"
 
 
-def test_types_are_qualified_names_in_order_of_descent():
+def test_types_are_qualified_names_in_order_of_descent() -> None:
     failure = Failure.of(Ours(errno.ENOSPC, "No space left"))
     assert failure.type == f"{__name__}.Ours"
     assert failure.types == (f"{__name__}.Ours", "OSError", "Exception", "BaseException")
     assert failure.errno == errno.ENOSPC
 
 
-def test_long_text_keeps_its_head_and_its_tail():
+def test_long_text_keeps_its_head_and_its_tail() -> None:
     failure = Failure.of(raised(ValueError("HEAD" + "x" * 50_000_000 + "TAIL")))
     for text, limit in ((failure.message, MESSAGE_LIMIT), (failure.detail, DETAIL_LIMIT)):
         assert len(text.encode()) <= limit
@@ -184,7 +185,7 @@ def test_long_text_keeps_its_head_and_its_tail():
         assert LEFT_OUT in text
 
 
-def test_a_long_traceback_is_bounded():
+def test_a_long_traceback_is_bounded() -> None:
     def fall(depth: int) -> None:
         if depth % 2:
             fall(depth - 1)
@@ -203,7 +204,7 @@ def test_a_long_traceback_is_bounded():
     assert detail.endswith("ValueError: bottom\n")
 
 
-def test_what_a_store_cannot_keep_is_replaced():
+def test_what_a_store_cannot_keep_is_replaced() -> None:
     failure = Failure.of(raised(ValueError("nul \x00 and \ud800 alone")))
     assert failure.message == "nul \ufffd and \ufffd alone"
     assert "\x00" not in failure.detail
@@ -211,7 +212,7 @@ def test_what_a_store_cannot_keep_is_replaced():
 
 
 @given(st.text(st.characters(), max_size=300), st.integers(40, 200))
-def test_clipped_text_is_storable_short_and_clipped_once(text, limit):
+def test_clipped_text_is_storable_short_and_clipped_once(text: str, limit: Any) -> None:
     once = clip(text, limit)
     assert len(once.encode()) <= limit
     assert "\x00" not in once
@@ -219,15 +220,15 @@ def test_clipped_text_is_storable_short_and_clipped_once(text, limit):
 
 
 @given(st.text(st.characters(), max_size=2_000))
-def test_a_first_line_is_one_line(text):
+def test_a_first_line_is_one_line(text: str) -> None:
     line = first_line(text, 100)
     assert len(line) <= 100
     assert line.splitlines() in ([], [line])
     line.encode()
 
 
-def test_the_detail_tells_causes_but_no_values_of_variables():
-    def fail():
+def test_the_detail_tells_causes_but_no_values_of_variables() -> None:
+    def fail() -> None:
         password = "hunter2-" + "secret"  # noqa: F841
         try:
             raise OSError(5, "disk")
@@ -242,7 +243,7 @@ def test_the_detail_tells_causes_but_no_values_of_variables():
     assert "hunter2-secret" not in detail
 
 
-def test_causes_in_a_circle_end():
+def test_causes_in_a_circle_end() -> None:
     detail = Failure.of(cyclic()).detail
     assert "first" in detail
     assert "second" in detail
@@ -278,7 +279,7 @@ def http_error(status: int, retry_after: str | None = None) -> urllib.error.HTTP
         (ValueError("HTTP 500"), None),
     ],
 )
-def test_the_http_status_is_found_where_client_libraries_put_it(exception, status):
+def test_the_http_status_is_found_where_client_libraries_put_it(exception: Any, status: Any) -> None:
     assert Failure.of(exception).status == status
     if isinstance(exception, urllib.error.HTTPError):
         exception.close()
@@ -303,7 +304,7 @@ def test_the_http_status_is_found_where_client_libraries_put_it(exception, statu
         (answered({"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT", "Date": "today"}), None),
     ],
 )
-def test_a_hint_when_to_come_back_is_taken_over(exception, hint):
+def test_a_hint_when_to_come_back_is_taken_over(exception: Any, hint: Any) -> None:
     assert Failure.of(exception).retry_after == (None if hint is None else timedelta(seconds=hint))
 
 
@@ -323,7 +324,7 @@ def caused(error: BaseException, cause: BaseException) -> BaseException:
         lambda inner: ValueError("no", inner),
     ],
 )
-def test_an_exception_has_the_evidence_of_its_cause(wrapper):
+def test_an_exception_has_the_evidence_of_its_cause(wrapper: Any) -> None:
     failure = Failure.of(wrapper(OSError(errno.ECONNREFUSED, "refused")))
     assert failure.errno == errno.ECONNREFUSED
     assert "ConnectionRefusedError" in failure.causes
@@ -334,7 +335,7 @@ def test_an_exception_has_the_evidence_of_its_cause(wrapper):
     assert Failure.of(wrapper(subprocess.CalledProcessError(3, "x"))).exit == 3
 
 
-def test_the_nearest_word_counts():
+def test_the_nearest_word_counts() -> None:
     inner = with_attributes(status=503)
     assert Failure.of(caused(with_attributes(status=404), inner)).status == 404
     assert Failure.of(
@@ -342,13 +343,13 @@ def test_the_nearest_word_counts():
     ).retry_after == (timedelta(seconds=5))
 
 
-def test_an_error_met_while_another_was_handled_is_no_cause():
+def test_an_error_met_while_another_was_handled_is_no_cause() -> None:
     error = ValueError("no")
     error.__context__ = with_attributes(status=404)
     assert (Failure.of(error).status, Failure.of(error).causes) == (None, ())
 
 
-def test_causes_without_end_are_followed_a_little_way():
+def test_causes_without_end_are_followed_a_little_way() -> None:
     def wrapped(depth: int) -> BaseException:
         return caused(ValueError("no"), wrapped(depth - 1)) if depth else with_attributes(status=503)
 
@@ -366,17 +367,17 @@ def test_causes_without_end_are_followed_a_little_way():
         (with_attributes(sqlstate=40001), None),
     ],
 )
-def test_what_a_database_calls_it_is_found_where_drivers_put_it(exception, sqlstate):
+def test_what_a_database_calls_it_is_found_where_drivers_put_it(exception: Any, sqlstate: Any) -> None:
     assert Failure.of(exception).sqlstate == sqlstate
 
 
-def test_the_retry_after_header_of_urllib_is_read():
+def test_the_retry_after_header_of_urllib_is_read() -> None:
     error = http_error(503, "17")
     assert Failure.of(error).retry_after == timedelta(seconds=17)
     error.close()
 
 
-def test_a_failed_program_tells_exit_status_and_what_it_wrote():
+def test_a_failed_program_tells_exit_status_and_what_it_wrote() -> None:
     with pytest.raises(subprocess.CalledProcessError) as caught:
         subprocess.run(["sh", "-c", "echo moov atom 'not found' >&2; exit 3"], check=True, capture_output=True)
     failure = Failure.of(caught.value)
@@ -398,12 +399,12 @@ def test_a_failed_program_tells_exit_status_and_what_it_wrote():
         (ValueError("no"), None, None),
     ],
 )
-def test_an_error_made_for_tasks_brings_its_code_and_class(exception, code, error_class):
+def test_an_error_made_for_tasks_brings_its_code_and_class(exception: Any, code: str, error_class: str) -> None:
     failure = Failure.of(exception)
     assert (failure.code, failure.error_class) == (code, error_class)
 
 
-def test_a_group_of_like_errors_speaks_as_one_of_them():
+def test_a_group_of_like_errors_speaks_as_one_of_them() -> None:
     group = ExceptionGroup(
         "all", [ConnectionRefusedError(111, "a"), ExceptionGroup("in", [ConnectionRefusedError(111, "b")])]
     )
@@ -413,13 +414,13 @@ def test_a_group_of_like_errors_speaks_as_one_of_them():
     assert "ExceptionGroup" in failure.detail
 
 
-def test_a_final_error_speaks_for_its_group_and_a_mixed_group_for_itself():
+def test_a_final_error_speaks_for_its_group_and_a_mixed_group_for_itself() -> None:
     assert Failure.of(ExceptionGroup("all", [ValueError("a"), FinalError("b")])).error_class is ErrorClass.FINAL
     assert Failure.of(ExceptionGroup("all", [ValueError("a"), TypeError("b")])).type == "ExceptionGroup"
 
 
-def test_the_error_of_a_task_group_is_the_error_of_its_task():
-    async def fail():
+def test_the_error_of_a_task_group_is_the_error_of_its_task() -> None:
+    async def fail() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(asyncio.sleep(0))
             group.create_task(asyncio.wait_for(asyncio.Event().wait(), timeout=0.001))
@@ -429,8 +430,8 @@ def test_the_error_of_a_task_group_is_the_error_of_its_task():
     assert Failure.of(caught.value).type == "TimeoutError"
 
 
-def test_the_recursion_limit_is_a_failure_like_others():
-    def fall():
+def test_the_recursion_limit_is_a_failure_like_others() -> None:
+    def fall() -> None:
         fall()
 
     with pytest.raises(RecursionError) as caught:

@@ -1,4 +1,5 @@
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -80,13 +81,13 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
-def test_what_differs_each_time_is_masked(one, other):
+def test_what_differs_each_time_is_masked(one: Any, other: Any) -> None:
     assert template(one) == template(other)
     assert fingerprint("ValueError", one) == fingerprint("ValueError", other)
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
-def test_what_tells_failures_apart_is_kept(one, other):
+def test_what_tells_failures_apart_is_kept(one: Any, other: Any) -> None:
     assert fingerprint("ValueError", one) != fingerprint("ValueError", other)
 
 
@@ -101,15 +102,15 @@ def test_what_tells_failures_apart_is_kept(one, other):
         ("Couldn't read Ann's mail", "Couldn't read Ann's mail"),
     ],
 )
-def test_people_can_read_the_template(message, masked):
+def test_people_can_read_the_template(message: str, masked: Any) -> None:
     assert template(message) == masked
 
 
-def test_a_password_in_a_url_does_not_survive():
+def test_a_password_in_a_url_does_not_survive() -> None:
     assert "secret" not in template("cannot reach https://ann:secret@db.example.com/main")
 
 
-def test_type_kind_and_telling_numbers_count():
+def test_type_kind_and_telling_numbers_count() -> None:
     prints = {
         fingerprint("ValueError", "x"),
         fingerprint("TypeError", "x"),
@@ -121,7 +122,7 @@ def test_type_kind_and_telling_numbers_count():
     assert len(prints) == 6
 
 
-def test_a_fingerprint_stays_the_same_over_releases():
+def test_a_fingerprint_stays_the_same_over_releases() -> None:
     """Groups are stored: a change here splits every group people have. Change it knowingly."""
     assert fingerprint("OSError", "[Errno 28] No space left on device: '/tmp/x'", 28, kind="convert") == "226192ce47b4"
 
@@ -134,14 +135,14 @@ MESSAGES = st.one_of(
 
 
 @given(MESSAGES)
-def test_a_template_has_nothing_left_to_mask(message):
+def test_a_template_has_nothing_left_to_mask(message: str) -> None:
     masked = template(message)
     assert template(masked) == masked
     assert len(masked) <= len(message)
 
 
 @given(st.text(st.characters(), max_size=50), MESSAGES, st.integers())
-def test_any_text_has_a_fingerprint(kind, message, number):
+def test_any_text_has_a_fingerprint(kind: str, message: str, number: int) -> None:
     found = fingerprint(kind, message, number, kind=kind)
     assert len(found) == 12
     assert int(found, 16) >= 0
@@ -173,7 +174,7 @@ EVIL = [
 
 
 @pytest.mark.parametrize("piece", EVIL)
-def test_no_message_takes_long(piece):
+def test_no_message_takes_long(piece: str) -> None:
     message = piece * (1_000_000 // len(piece))
     started = time.process_time()
     template(message)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -96,7 +97,9 @@ def with_sqlalchemy(url: str, statement: str) -> None:
 
 @pytest.mark.parametrize("client", [with_psycopg, with_sqlalchemy])
 @pytest.mark.parametrize(("statement", "code", "error_class", "rule"), STATEMENTS, ids=[row[0] for row in STATEMENTS])
-def test_what_postgresql_says_of_a_statement(server, client, statement, code, error_class, rule):
+def test_what_postgresql_says_of_a_statement(
+    server: Any, client: Any, statement: str, code: str, error_class: str, rule: str
+) -> None:
     verdict = judged(lambda: client(server.url(), statement))
     assert (verdict.code, verdict.error_class, verdict.rule) == (code, error_class, rule)
 
@@ -111,7 +114,7 @@ def add(connection: psycopg.Connection, parent: int) -> None:
     connection.execute("UPDATE parent SET total = total + 1 WHERE id = %s", (parent,))
 
 
-def test_a_transaction_that_cannot_be_put_in_order_is_tried_again(two):
+def test_a_transaction_that_cannot_be_put_in_order_is_tried_again(two: Any) -> None:
     one, other = two
     one.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     one.execute("SELECT * FROM parent")
@@ -121,7 +124,7 @@ def test_a_transaction_that_cannot_be_put_in_order_is_tried_again(two):
     assert (verdict.code, verdict.error_class, verdict.rule) == ("DATABASE_BUSY", "retryable", "database.conflict")
 
 
-def test_a_deadlock_is_tried_again(two):
+def test_a_deadlock_is_tried_again(two: Any) -> None:
     met: list[Exception] = []
 
     def cross(connection: psycopg.Connection, parent: int) -> None:
@@ -143,7 +146,7 @@ def test_a_deadlock_is_tried_again(two):
 
 
 @pytest.mark.parametrize("statement", ["SET lock_timeout = 10; LOCK TABLE child", "LOCK TABLE child NOWAIT"])
-def test_a_lock_that_is_not_had_in_time_is_tried_again(two, statement):
+def test_a_lock_that_is_not_had_in_time_is_tried_again(two: Any, statement: str) -> None:
     one, other = two
     one.execute("LOCK TABLE child")
     verdict = judged(lambda: other.execute(statement))
@@ -153,7 +156,7 @@ def test_a_lock_that_is_not_had_in_time_is_tried_again(two, statement):
 UNREACHABLE = ("DATABASE_UNAVAILABLE", "retryable", "database.connection")
 
 
-def test_a_connection_that_was_lost_is_tried_again(two):
+def test_a_connection_that_was_lost_is_tried_again(two: Any) -> None:
     one, _ = two
     with socket.fromfd(one.fileno(), socket.AF_INET, socket.SOCK_STREAM) as line:
         line.shutdown(socket.SHUT_RDWR)
@@ -164,7 +167,7 @@ def test_a_connection_that_was_lost_is_tried_again(two):
 
 
 @pytest.mark.parametrize("client", [with_psycopg, with_sqlalchemy])
-def test_a_server_that_takes_no_more_connections_is_tried_again(server, client):
+def test_a_server_that_takes_no_more_connections_is_tried_again(server: Any, client: Any) -> None:
     opened: list[psycopg.Connection] = []
     try:
         with suppress(psycopg.OperationalError):
@@ -178,13 +181,13 @@ def test_a_server_that_takes_no_more_connections_is_tried_again(server, client):
 
 
 @pytest.mark.parametrize("client", [with_psycopg, with_sqlalchemy])
-def test_a_login_that_is_refused_is_tried_again_for_passwords_change(server, client):
+def test_a_login_that_is_refused_is_tried_again_for_passwords_change(server: Any, client: Any) -> None:
     verdict = judged(lambda: client(server.url(user="stranger"), "SELECT 1"))
     assert (verdict.code, verdict.error_class, verdict.rule) == UNREACHABLE
 
 
 @pytest.mark.parametrize("client", [with_psycopg, with_sqlalchemy])
-def test_a_server_that_is_not_there_is_tried_again(client):
+def test_a_server_that_is_not_there_is_tried_again(client: Any) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"postgresql://postgres@127.0.0.1:{unused.getsockname()[1]}/postgres"
@@ -192,7 +195,7 @@ def test_a_server_that_is_not_there_is_tried_again(client):
     assert (verdict.code, verdict.error_class, verdict.rule) == UNREACHABLE
 
 
-def test_a_server_that_shuts_down_under_us_is_tried_again():
+def test_a_server_that_shuts_down_under_us_is_tried_again() -> None:
     with postgres_server(fsync="off") as short_lived, closing(psycopg.connect(short_lived.url())) as connection:
         short_lived.stop()
         verdict = judged(lambda: connection.execute("SELECT 1"))
@@ -334,7 +337,7 @@ ON_SQLITE = [
 @pytest.mark.parametrize(
     ("cause", "code", "error_class", "rule"), ON_SQLITE, ids=[cause.__name__ for cause, *_ in ON_SQLITE]
 )
-def test_what_sqlite_says(file, cause, code, error_class, rule):
+def test_what_sqlite_says(file: str, cause: Any, code: str, error_class: str, rule: str) -> None:
     verdict = judged(lambda: cause(file))
     assert (verdict.code, verdict.error_class, verdict.rule) == (code, error_class, rule)
 
@@ -347,7 +350,7 @@ def test_what_sqlite_says(file, cause, code, error_class, rule):
         ("BEGIN IMMEDIATE", "database.locked"),
     ],
 )
-def test_what_sqlite_says_through_sqlalchemy(file, statement, rule):
+def test_what_sqlite_says_through_sqlalchemy(file: str, statement: str, rule: str) -> None:
     engine = sqlalchemy.create_engine(f"sqlite:///{file}", connect_args={"timeout": 0, "isolation_level": None})
 
     def ask() -> None:
@@ -361,7 +364,7 @@ def test_what_sqlite_says_through_sqlalchemy(file, statement, rule):
     engine.dispose()
 
 
-def test_a_pool_that_is_used_up_is_tried_again(tmp_path):
+def test_a_pool_that_is_used_up_is_tried_again(tmp_path: Path) -> None:
     engine = sqlalchemy.create_engine(
         f"sqlite:///{tmp_path}/some.db",
         poolclass=sqlalchemy.QueuePool,
@@ -375,6 +378,6 @@ def test_a_pool_that_is_used_up_is_tried_again(tmp_path):
     assert (verdict.code, verdict.error_class, verdict.rule) == ("DATABASE_BUSY", "retryable", "database.pool")
 
 
-def test_every_rule_for_databases_is_shown_here():
+def test_every_rule_for_databases_is_shown_here() -> None:
     shown = {rule for *_, rule in STATEMENTS} | {rule for *_, rule in ON_SQLITE} | {UNREACHABLE[-1]}
     assert shown | {"database.conflict", "database.pool"} == {rule.name for rule in database.RULES}

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,7 +132,9 @@ def provoke(cause: Callable[[Path, Path], None], clip: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("cause", "code", "error_class", "rule"), REALLY, ids=[cause.__name__ for cause, *_ in REALLY])
-def test_what_ffmpeg_really_reports_is_recognised(cause, code, error_class, rule, clip, tmp_path):
+def test_what_ffmpeg_really_reports_is_recognised(
+    cause: Any, code: str, error_class: str, rule: str, clip: Any, tmp_path: Path
+) -> None:
     failure = provoke(cause, clip, tmp_path)
     seen = classify(failure, kind="any", rules=PACKS)
     remembered = classify(replace(failure, exception=None), kind="any", rules=PACKS)
@@ -139,7 +142,7 @@ def test_what_ffmpeg_really_reports_is_recognised(cause, code, error_class, rule
     assert (remembered.code, remembered.rule) == (code, rule)
 
 
-def test_a_missing_input_is_final_only_where_ffmpeg_names_it_as_such(clip, tmp_path):
+def test_a_missing_input_is_final_only_where_ffmpeg_names_it_as_such(clip: Any, tmp_path: Path) -> None:
     """Before version 6 FFmpeg says the same of a missing folder of the output, which a mount brings back."""
     failure = provoke(missing_input, clip, tmp_path)
     verdict = classify(failure, kind="any", rules=PACKS)
@@ -147,12 +150,12 @@ def test_a_missing_input_is_final_only_where_ffmpeg_names_it_as_such(clip, tmp_p
     assert verdict.error_class == ("final" if is_named else "retryable")
 
 
-def test_the_words_of_other_programs_are_not_ffmpegs(tmp_path):
+def test_the_words_of_other_programs_are_not_ffmpegs(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="sh") as raised:
         attempt().run(["sh", "-c", "echo 'moov atom not found' >&2; exit 1"])
     verdict = classify(Failure.of(raised.value), kind="any", rules=PACKS)
     assert (verdict.code, verdict.rule) == ("PROGRAM_FAILED", "process.exit")
 
 
-def test_ffmpeg_is_asked_before_process():
+def test_ffmpeg_is_asked_before_process() -> None:
     assert list(BUILT_IN).index("ffmpeg") < list(BUILT_IN).index("process")

@@ -4,11 +4,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from http_server import CLIENTS, PATIENCE, SHORT, Server, closed_port, distrusted, serving
 
-from mulligan import Fixed, RetryPolicy
+from mulligan import App, Fixed, RetryPolicy
 from mulligan.failure.classify import classify
 from mulligan.failure.packs import PACKS, http
 from mulligan.failure.verdict import Failure, Verdict
@@ -63,7 +64,9 @@ STATUSES = [
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(("status", "code", "error_class", "rule"), STATUSES)
-def test_a_status_says_whether_to_try_again(server, client, status, code, error_class, rule):
+def test_a_status_says_whether_to_try_again(
+    server: Any, client: Any, status: Any, code: str, error_class: str, rule: str
+) -> None:
     failure = failing(client, f"{server.url}/{status}")
     verdict = judged(failure)
     assert failure.status == status
@@ -80,7 +83,7 @@ HINTS = [
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize(("header", "seconds"), HINTS, ids=["seconds", "date"])
-def test_the_server_says_when_to_come_back(server, client, status, header, seconds):
+def test_the_server_says_when_to_come_back(server: Any, client: Any, status: Any, header: Any, seconds: Any) -> None:
     verdict = judged(failing(client, f"{server.url}/{status}?{header}"))
     assert verdict.retry_after == timedelta(seconds=seconds)
 
@@ -103,8 +106,8 @@ WAYS = [
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(("way", "code", "error_class", "rule", "otherwise"), WAYS, ids=[way for way, *_ in WAYS])
 def test_an_answer_that_breaks_off_or_leads_nowhere_is_recognised(
-    server, client, way, code, error_class, rule, otherwise
-):
+    server: Any, client: Any, way: Any, code: str, error_class: str, rule: str, otherwise: Any
+) -> None:
     told = otherwise.get(client, (code, rule))
     if told is None:
         CLIENTS[client](f"{server.url}/{way}", PATIENCE)  # it takes this for no error
@@ -115,7 +118,7 @@ def test_an_answer_that_breaks_off_or_leads_nowhere_is_recognised(
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("way", ["silent", "stalled"])
-def test_a_server_that_does_not_answer_in_time_is_recognised(server, client, way):
+def test_a_server_that_does_not_answer_in_time_is_recognised(server: Any, client: Any, way: Any) -> None:
     verdict = judged(failing(client, f"{server.url}/{way}", SHORT))
     # urllib wraps it while it connects only.
     rules = {"http.timeout", "system.timeout"} if client == "urllib" else {"http.timeout"}
@@ -124,44 +127,44 @@ def test_a_server_that_does_not_answer_in_time_is_recognised(server, client, way
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_port_without_a_listener_is_recognised(client):
+def test_a_port_without_a_listener_is_recognised(client: Any) -> None:
     verdict = judged(failing(client, closed_port()))
     assert (verdict.code, verdict.error_class, verdict.rule) == ("NETWORK", "retryable", "http.refused")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_an_unknown_host_name_is_retried(client):
+def test_an_unknown_host_name_is_retried(client: Any) -> None:
     verdict = judged(failing(client, "http://nowhere.invalid/"))
     assert (verdict.code, verdict.error_class, verdict.rule) == ("NETWORK", "retryable", "http.dns")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_an_untrusted_certificate_is_final(untrusted, client):
+def test_an_untrusted_certificate_is_final(untrusted: Any, client: Any) -> None:
     verdict = judged(failing(client, f"{untrusted.url}/200"))
     assert (verdict.code, verdict.error_class, verdict.rule) == ("CERTIFICATE_INVALID", "final", "http.certificate")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_server_that_speaks_no_tls_is_tried_again(server, client):
+def test_a_server_that_speaks_no_tls_is_tried_again(server: Any, client: Any) -> None:
     verdict = judged(failing(client, server.url.replace("http", "https") + "/200"))
     assert (verdict.code, verdict.error_class, verdict.rule) == ("NETWORK", "retryable", "http.tls")
 
 
 @pytest.mark.parametrize("client", [*HTTPX, "requests", "urllib"])
-def test_a_proxy_that_refuses_is_tried_again(server, client, monkeypatch):
+def test_a_proxy_that_refuses_is_tried_again(server: Any, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", server.url)
     verdict = judged(failing(client, "https://example.invalid/"))
     assert (verdict.code, verdict.error_class, verdict.rule) == ("NETWORK", "retryable", "http.connection")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_an_unknown_scheme_is_final(client):
+def test_an_unknown_scheme_is_final(client: Any) -> None:
     verdict = judged(failing(client, "gopher://localhost/"))
     rule = "http.scheme" if client == "urllib" else "http.url"
     assert (verdict.code, verdict.error_class, verdict.rule) == ("URL_INVALID", "final", rule)
 
 
-def test_an_error_raised_from_a_client_s_error_is_judged_by_it(server):
+def test_an_error_raised_from_a_client_s_error_is_judged_by_it(server: Any) -> None:
     class GatewayError(Exception):
         pass
 
@@ -180,8 +183,8 @@ def test_an_error_raised_from_a_client_s_error_is_judged_by_it(server):
     [(429, "http.429", "rate limit", 0, 1), (503, "http.5xx", "retry", 1, 0)],
 )
 def test_a_worker_waits_as_the_server_asked_and_an_outage_counts(
-    app, server, status, rule, waiting_for, failures, snoozes
-):
+    app: App, server: Any, status: Any, rule: str, waiting_for: Any, failures: int, snoozes: Any
+) -> None:
     @app.task(retry=RetryPolicy(backoff=Fixed("1s")))
     def fetch() -> None:
         CLIENTS["httpx2"](f"{server.url}/{status}?Retry-After:%207", PATIENCE)
@@ -193,7 +196,7 @@ def test_a_worker_waits_as_the_server_asked_and_an_outage_counts(
     assert (reasons["rule"], reasons["delay"]) == (rule, 7)
 
 
-def test_every_rule_for_http_is_shown_here():
+def test_every_rule_for_http_is_shown_here() -> None:
     shown = {rule for *_, rule in STATUSES} | {rule for _, _, _, rule, _ in WAYS}
     shown |= {"http.timeout", "http.refused", "http.dns", "http.certificate", "http.tls", "http.scheme"}
     assert shown | {"http.connection"} == {rule.name for rule in http.RULES}

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -218,7 +219,7 @@ def provoked(cause: Callable[..., None], tmp_path: Path) -> Failure:
 
 
 @pytest.mark.parametrize(("cause", "code", "error_class", "rule"), REALLY, ids=[cause.__name__ for cause, *_ in REALLY])
-def test_what_really_happens_is_recognised(cause, code, error_class, rule, tmp_path):
+def test_what_really_happens_is_recognised(cause: Any, code: str, error_class: str, rule: str, tmp_path: Path) -> None:
     failure = provoked(cause, tmp_path)
     seen = classify(failure, kind="any", rules=PACKS)
     remembered = classify(replace(failure, exception=None), kind="any", rules=PACKS)
@@ -230,22 +231,22 @@ def test_what_really_happens_is_recognised(cause, code, error_class, rule, tmp_p
 @pytest.mark.parametrize(
     "exception", [ValueError("x"), TypeError("x"), KeyError("x"), AssertionError(), ZeroDivisionError()]
 )
-def test_a_bug_is_tried_again_for_the_next_deploy_may_mend_it(exception):
+def test_a_bug_is_tried_again_for_the_next_deploy_may_mend_it(exception: Any) -> None:
     verdict = classify(Failure.of(exception), kind="any", rules=PACKS)
     assert (verdict.code, verdict.error_class) == ("UNKNOWN", ErrorClass.RETRYABLE)
 
 
-def test_every_rule_of_the_packs_is_named_and_shown_here():
+def test_every_rule_of_the_packs_is_named_and_shown_here() -> None:
     names = [rule.name for rule in (*process.RULES, *system.RULES)]
     unshown = {"system.no_memory"}  # the kernel would have to be out of memory
     assert set(names) - {rule for *_, rule in REALLY} == unshown
 
 
-def test_every_rule_has_a_name_of_its_own_that_begins_with_its_pack():
+def test_every_rule_has_a_name_of_its_own_that_begins_with_its_pack() -> None:
     assert len({rule.name for rule in PACKS}) == len(PACKS)
     assert all(rule.name.startswith(f"{pack}.") for pack, rules in BUILT_IN.items() for rule in rules)
 
 
-def test_the_kernel_out_of_memory_is_recognised():
+def test_the_kernel_out_of_memory_is_recognised() -> None:
     verdict = classify(Failure.of(OSError(errno.ENOMEM, "Cannot allocate memory")), kind="any", rules=PACKS)
     assert verdict.code == "OUT_OF_MEMORY"

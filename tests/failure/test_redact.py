@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mulligan.errors import BadPolicy
 from mulligan.failure import redact as module
-from mulligan.failure.checks import BadPolicy
 from mulligan.failure.redact import (
     LEFT_OUT,
     MASK,

@@ -1,6 +1,8 @@
 """The index leaves out rules that cannot match, and nothing else."""
 
+from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 import pytest
 from test_rules import CONDITIONS, failed
@@ -11,13 +13,13 @@ from mulligan.failure.packs.installed import packs
 from mulligan.failure.rule import Rule
 from mulligan.failure.verdict import Failure, Verdict
 
-RULES = [Rule(f"CODE_{n}", "retryable", **conditions) for n, (conditions, _, _) in enumerate(CONDITIONS)]
+RULES: Sequence[Any] = [Rule(f"CODE_{n}", "retryable", **conditions) for n, (conditions, _, _) in enumerate(CONDITIONS)]
 FAILURES = [failure for _, *both in CONDITIONS for failure in both]
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=range(len(FAILURES)))
 def test_the_candidates_give_the_verdict_of_all_rules(failure: Failure) -> None:
-    both = RULES, [rule for pack in packs() for rule in pack.rules]
+    both: tuple[Sequence[Any], ...] = (RULES, [rule for pack in packs() for rule in pack.rules])
     for rules in (*both, [*reversed(RULES)], [*both[1], *RULES]):
         index = RuleIndex(rules, "send")
         for _ in ("found", "from the cache"):
@@ -30,7 +32,7 @@ def test_one_index_serves_every_failure() -> None:
     index = RuleIndex(RULES, "send")
     for failure in (*FAILURES, *reversed(FAILURES)):
         matching = [rule for rule in RULES if rule.matches(failure)]
-        assert [rule for rule in index.candidates(failure) if rule.matches(failure)] == matching
+        assert [rule for rule in index.candidates(failure) if rule.matches(failure)] == matching  # type: ignore[attr-defined]
 
 
 def test_every_rule_that_matches_is_a_candidate() -> None:

@@ -1,6 +1,7 @@
 import re
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -28,12 +29,13 @@ class RefusedPolitely(Refused):
     pass
 
 
-def failed(**evidence: object) -> Failure:
-    return Failure(**{"type": "ValueError", "types": ("ValueError", "Exception"), **evidence})
+def failed(**evidence: Any) -> Failure:
+    given: dict[str, Any] = {"type": "ValueError", "types": ("ValueError", "Exception"), **evidence}
+    return Failure(**given)
 
 
 # The condition, what it matches, what it does not.
-CONDITIONS = [
+CONDITIONS: list[tuple[dict[str, Any], Failure, Failure]] = [
     ({"status": 503}, failed(status=503), failed(status=502)),
     ({"status": 503}, failed(status=503), failed()),
     ({"status": range(500, 600)}, failed(status=599), failed(status=499)),
@@ -62,14 +64,14 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize(("conditions", "matching", "other"), CONDITIONS)
-def test_a_rule_holds_when_all_its_conditions_do(conditions, matching, other):
+def test_a_rule_holds_when_all_its_conditions_do(conditions: Any, matching: Any, other: Any) -> None:
     rule = Rule("BROKEN", "final", **conditions)
     assert classify(matching, kind="convert", rules=[rule]).code == "BROKEN"
     assert classify(other, kind="convert", rules=[rule]).code == "UNKNOWN"
 
 
 @pytest.mark.parametrize("when", [Refused, (KeyError, Refused), f"{__name__}.Refused"])
-def test_a_type_is_known_by_name_where_the_exception_is_gone(when):
+def test_a_type_is_known_by_name_where_the_exception_is_gone(when: Any) -> None:
     remembered = replace(Failure.of(RefusedPolitely("x")), exception=None)
     assert Rule("BROKEN", "final", when=when).matches(remembered)
     assert not Rule("BROKEN", "final", when=when).matches(replace(Failure.of(ValueError("x")), exception=None))
@@ -90,18 +92,18 @@ def refused_by_us(failure: Failure) -> bool:
         ({"sqlstate": ("40", "SQLITE_BUSY")}, "SQLSTATE 40…, SQLITE_BUSY"),
     ],
 )
-def test_a_rule_says_its_conditions(conditions, said):
+def test_a_rule_says_its_conditions(conditions: Any, said: Any) -> None:
     assert Rule("BROKEN", "final", **conditions).describe() == said
 
 
-def test_a_rule_of_another_kind_is_not_asked():
+def test_a_rule_of_another_kind_is_not_asked() -> None:
     rule = Rule("BROKEN", "final", when=ValueError, kind="detect")
     failure = Failure.of(ValueError("x"))
     assert classify(failure, kind="detect", rules=[rule]).code == "BROKEN"
     assert classify(failure, kind="convert", rules=[rule]).code == "UNKNOWN"
 
 
-def test_the_first_rule_that_matches_decides_and_is_named():
+def test_the_first_rule_that_matches_decides_and_is_named() -> None:
     rules = [
         Rule("A", "final", status=404, name="mine.gone"),
         Rule("B", "retryable", status=range(400, 500)),
@@ -144,19 +146,19 @@ def test_the_first_rule_that_matches_decides_and_is_named():
         (("A", "final"), {"status": 404, "retry_after": "soon"}, "retry_after of rule 'A' is 'soon'"),
     ],
 )
-def test_a_bad_rule_is_refused_with_what_is_allowed(arguments, conditions, says):
+def test_a_bad_rule_is_refused_with_what_is_allowed(arguments: Any, conditions: Any, says: str) -> None:
     with pytest.raises(BadPolicy, match="must be") as caught:
         Rule(*arguments, **conditions)
     assert says in str(caught.value)
 
 
-def test_an_unclassified_error_is_unknown_and_retried():
+def test_an_unclassified_error_is_unknown_and_retried() -> None:
     verdict = classify(Failure.of(ValueError("x")), kind="convert", rules=[], catalogue=Catalogue.default())
     assert (verdict.code, verdict.error_class, verdict.rule) == ("UNKNOWN", ErrorClass.RETRYABLE, "default")
     assert verdict.ledger is Ledger.FAILURES
 
 
-def test_an_error_made_for_tasks_speaks_before_every_rule():
+def test_an_error_made_for_tasks_speaks_before_every_rule() -> None:
     everything = Rule("BROKEN", "final", when=Exception)
     verdict = classify(Failure.of(RetryableError("wait", code="GW_5XX")), kind="convert", rules=[everything])
     assert (verdict.code, verdict.error_class, verdict.rule) == ("GW_5XX", ErrorClass.RETRYABLE, "raised")
@@ -174,18 +176,18 @@ def test_an_error_made_for_tasks_speaks_before_every_rule():
         (RateLimitedError("easy now", retry_after=3), "RATE_LIMITED", "easy now"),
     ],
 )
-def test_the_text_of_a_task_is_the_message_for_people(exception, code, message):
+def test_the_text_of_a_task_is_the_message_for_people(exception: Any, code: str, message: str) -> None:
     verdict = classify(Failure.of(exception), kind="convert")
     assert (verdict.code, verdict.message) == (code, message)
 
 
-def test_technical_text_stays_out_of_the_message_for_people():
+def test_technical_text_stays_out_of_the_message_for_people() -> None:
     verdict = classify(Failure.of(ValueError("/etc/passwd exploded")), kind="convert")
     assert "passwd" not in verdict.message + verdict.final_message
     assert "passwd" in verdict.detail
 
 
-def test_the_last_word_promises_nothing():
+def test_the_last_word_promises_nothing() -> None:
     verdict = classify(failed(status=503), kind="convert", rules=[Rule("GW_5XX", "retryable", status=503)])
     assert "retry" in verdict.message
     assert "retry" not in verdict.final_message
@@ -193,15 +195,15 @@ def test_the_last_word_promises_nothing():
     assert (raised.message, raised.final_message) == ("Busy. We'll retry.", "Busy.")
 
 
-def test_a_code_that_is_none_is_replaced_and_noted():
+def test_a_code_that_is_none_is_replaced_and_noted() -> None:
     verdict = classify(Failure.of(FinalError("no", code="what is this\x00")), kind="convert")
     assert verdict.code == "REJECTED"
     assert "what is this" in verdict.notes[0]
 
 
-def test_a_function_is_a_rule_and_may_say_no_more_than_code_and_class():
+def test_a_function_is_a_rule_and_may_say_no_more_than_code_and_class() -> None:
     def by_hand(failure: Failure) -> Verdict | None:
-        return Verdict(code="MINE", error_class="final") if "boom" in failure.message else None
+        return Verdict(code="MINE", error_class="final") if "boom" in failure.message else None  # type: ignore[arg-type]
 
     failure = Failure.of(ValueError("boom"))
     verdict = classify(failure, kind="convert", rules=[by_hand])
@@ -223,23 +225,23 @@ def broken(failure: Failure) -> Verdict | None:
         (broken, "rule 'broken' was skipped, it raised LookupError: no such luck"),
         (Rule("A", "final", when=lambda failure: failure.nonsense, name="a.nonsense"), "rule 'a.nonsense' was skipped"),
         (lambda _: "final", "a Verdict or None"),
-        (lambda _: Verdict(code="?", error_class="final"), "a letter, then"),
-        (lambda _: Verdict(code="A", error_class="fatal"), "'rate_limited'"),
-        (lambda _: Verdict(code="A", error_class="final", retry_after=timedelta(days=-1)), "not a duration"),
-        (lambda _: Verdict(code="A", error_class="final", message=7), "skipped"),
+        (lambda _: Verdict(code="?", error_class="final"), "a letter, then"),  # type: ignore[arg-type]
+        (lambda _: Verdict(code="A", error_class="fatal"), "'rate_limited'"),  # type: ignore[arg-type]
+        (lambda _: Verdict(code="A", error_class="final", retry_after=timedelta(days=-1)), "not a duration"),  # type: ignore[arg-type]
+        (lambda _: Verdict(code="A", error_class="final", message=7), "skipped"),  # type: ignore[arg-type]
     ],
 )
-def test_a_broken_rule_is_skipped_and_noted(rule, says):
+def test_a_broken_rule_is_skipped_and_noted(rule: Any, says: str) -> None:
     verdict = classify(failed(status=404), kind="convert", rules=[rule, Rule("B", "final", status=404)])
     assert verdict.code == "B"
     assert says in verdict.notes[0]
 
 
-def test_notes_are_few():
+def test_notes_are_few() -> None:
     assert len(classify(failed(), kind="convert", rules=[broken] * 1_000).notes) == 5
 
 
-def test_a_hint_belongs_to_any_class():
+def test_a_hint_belongs_to_any_class() -> None:
     rule = Rule("BUSY", "retryable", status=503, retry_after="10s")
     assert classify(failed(status=503), kind="x", rules=[rule]).retry_after == timedelta(seconds=10)
     hinted = failed(status=503, retry_after=timedelta(seconds=3))
@@ -247,13 +249,13 @@ def test_a_hint_belongs_to_any_class():
     assert classify(hinted, kind="x").retry_after == timedelta(seconds=3)
 
 
-def test_the_app_s_catalogue_finds_the_words():
+def test_the_app_s_catalogue_finds_the_words() -> None:
     catalogue = Catalogue.default().with_codes([ErrorCode("NO_FUNDS", "You have no funds.", "final", status=402)])
     verdict = classify(failed(status=402), kind="x", rules=[Rule("NO_FUNDS", "final", status=402)], catalogue=catalogue)
     assert verdict.message == "You have no funds."
 
 
-def test_a_lost_worker_and_a_crash_are_charged_to_their_own_ledgers():
+def test_a_lost_worker_and_a_crash_are_charged_to_their_own_ledgers() -> None:
     lost, crash = worker_lost(kind="convert"), crashed(exit=-6, kind="convert", detail="last words")
     assert (lost.code, lost.ledger, lost.error_class) == ("WORKER_LOST", Ledger.LOSSES, ErrorClass.RETRYABLE)
     assert (crash.code, crash.ledger, crash.error_class) == ("CRASHED", Ledger.CRASHES, ErrorClass.RETRYABLE)
@@ -264,7 +266,7 @@ def test_a_lost_worker_and_a_crash_are_charged_to_their_own_ledgers():
     assert lost.group != crash.group != crashed(kind="detect").group
 
 
-def test_the_engine_s_other_verdicts():
+def test_the_engine_s_other_verdicts() -> None:
     late = timed_out(timedelta(minutes=15), kind="convert")
     assert (late.code, late.error_class, late.ledger) == ("TIMEOUT", ErrorClass.RETRYABLE, Ledger.FAILURES)
     assert "15m" in late.detail
@@ -273,7 +275,7 @@ def test_the_engine_s_other_verdicts():
     assert (invalid.error_class, invalid.rule, invalid.detail) == (ErrorClass.FINAL, "engine", "expected int")
 
 
-def test_a_verdict_is_the_same_for_the_same_failure_and_another_for_another():
+def test_a_verdict_is_the_same_for_the_same_failure_and_another_for_another() -> None:
     def group(exception: Exception, kind: str = "convert") -> str:
         return classify(Failure.of(exception), kind=kind).group
 

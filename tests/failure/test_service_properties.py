@@ -126,7 +126,7 @@ class Life(RuleBasedStateMachine):
 
 
 def test_whatever_happens_to_a_service_it_keeps_its_promises() -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         Life,
         settings=settings(max_examples=60, stateful_step_count=40, deadline=None),
     )

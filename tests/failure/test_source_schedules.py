@@ -1,6 +1,7 @@
 """The five schedules of the source documents, delay by delay, through `decide`."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from failure_jobs import NOW, a_job
@@ -9,7 +10,7 @@ from mulligan.errors import RetryableError
 from mulligan.failure.backoff import Added, Exponential, Steps
 from mulligan.failure.classify import classify
 from mulligan.failure.decide import decide
-from mulligan.failure.decision import Fail, Retry
+from mulligan.failure.decision import Fail
 from mulligan.failure.policy import RetryPolicy
 from mulligan.failure.verdict import Failure
 
@@ -31,9 +32,9 @@ SCHEDULES = [
 ]
 
 
-def decisions(policy: RetryPolicy, draw: float) -> list[Retry | Fail]:
+def decisions(policy: RetryPolicy, draw: float) -> list[Any]:
     verdict = classify(Failure.of(RetryableError("again", code="GW_5XX")), kind="any")
-    made: list[Retry | Fail] = []
+    made: list[Any] = []
     previous = None
     for failures in range(policy.max_attempts):
         job = a_job(failures=failures, max_attempts=policy.max_attempts, previous_delay=previous)
@@ -44,7 +45,7 @@ def decisions(policy: RetryPolicy, draw: float) -> list[Retry | Fail]:
 
 
 @pytest.mark.parametrize(("policy", "delays"), [case[1:] for case in SCHEDULES], ids=[case[0] for case in SCHEDULES])
-def test_the_schedules_of_the_source_documents(policy, delays):
+def test_the_schedules_of_the_source_documents(policy: Any, delays: Any) -> None:
     for draw, end in ((0.0, 0), (1 - 2**-53, 1)):
         *retries, last = decisions(policy, draw)
         found = [retry.delay.total_seconds() for retry in retries]

@@ -2,6 +2,7 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta
 from itertools import pairwise
+from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
@@ -46,7 +47,7 @@ PLAIN = [
 
 
 @pytest.mark.parametrize(("window", "asked", "allowed"), [case[1:] for case in PLAIN], ids=[case[0] for case in PLAIN])
-def test_a_retry_waits_for_the_next_allowed_instant(window, asked, allowed):
+def test_a_retry_waits_for_the_next_allowed_instant(window: Any, asked: Any, allowed: Any) -> None:
     assert next_allowed(utc(asked), [window]) == utc(allowed)
 
 
@@ -79,33 +80,33 @@ CHANGES = [
 @pytest.mark.parametrize(
     ("start", "end", "place", "asked", "allowed"), [case[1:] for case in CHANGES], ids=[case[0] for case in CHANGES]
 )
-def test_windows_are_right_when_the_clocks_change(start, end, place, asked, allowed):
+def test_windows_are_right_when_the_clocks_change(start: Any, end: Any, place: Any, asked: Any, allowed: Any) -> None:
     assert next_allowed(utc(asked), [Window(start, end, timezone=place)]) == utc(allowed)
 
 
-def test_what_is_forbidden_is_forbidden_in_both_passes_and_ends_with_the_gap():
+def test_what_is_forbidden_is_forbidden_in_both_passes_and_ends_with_the_gap() -> None:
     fold = Window("02:00", "03:00", timezone="Europe/Berlin", allow=False)
     gap = Window("01:00", "02:30", timezone="Europe/Berlin", allow=False)
     assert next_allowed(utc("2026-10-25T00:00"), [fold]) == utc("2026-10-25T02:00")
     assert next_allowed(utc("2026-03-29T00:30"), [gap]) == utc("2026-03-29T01:00")
 
 
-def test_several_windows_that_allow_are_added_and_one_that_forbids_wins():
+def test_several_windows_that_allow_are_added_and_one_that_forbids_wins() -> None:
     windows = [Window("08:00", "12:00"), Window("14:00", "18:00"), Window("09:00", "15:00", allow=False)]
     found = [next_allowed(utc(f"2026-11-16T{hour:02}:00"), windows).hour for hour in (0, 8, 9, 14, 15, 17, 18)]
     assert found == [8, 8, 15, 15, 15, 17, 8]
 
 
-def test_without_windows_every_instant_is_allowed():
+def test_without_windows_every_instant_is_allowed() -> None:
     assert next_allowed(utc("2026-11-16T12:00"), []) == utc("2026-11-16T12:00")
 
 
-def test_the_answer_is_in_utc_whatever_was_asked():
+def test_the_answer_is_in_utc_whatever_was_asked() -> None:
     asked = datetime(2026, 11, 16, 12, tzinfo=ZoneInfo("Asia/Tokyo"))
     assert next_allowed(asked, []).tzinfo is UTC
 
 
-def test_places_that_agree_only_between_their_changes_of_clocks_are_found():
+def test_places_that_agree_only_between_their_changes_of_clocks_are_found() -> None:
     # New York is four hours behind Berlin in two weeks of March, five hours behind otherwise.
     windows = [
         Window("16:00", "16:30", timezone="Europe/Berlin"),
@@ -126,7 +127,7 @@ def test_places_that_agree_only_between_their_changes_of_clocks_are_found():
         [Window("09:00", "10:00", timezone="Asia/Tokyo"), Window("00:00", "02:00", allow=False)],
     ],
 )
-def test_windows_that_forbid_everything_are_refused(windows):
+def test_windows_that_forbid_everything_are_refused(windows: Any) -> None:
     with pytest.raises(BadPolicy, match="never allow a retry"):
         require_an_instant(windows)
 
@@ -139,26 +140,26 @@ def test_windows_that_forbid_everything_are_refused(windows):
         (lambda: Window("09:00", "25:00"), "the end of a window is '25:00'"),
         (lambda: Window("09:00", "24:01"), "the end of a window is '24:01'"),
         (lambda: Window("09:60", "17:00"), "a time such as '09:00'"),
-        (lambda: Window(9, 17), "a time such as '09:00'"),
+        (lambda: Window(9, 17), "a time such as '09:00'"),  # type: ignore[arg-type]
         (lambda: Window("09:00", "17:00", days="mon-funday"), "days such as 'mon-fri'"),
         (lambda: Window("09:00", "17:00", days=""), "days such as 'mon-fri'"),
         (lambda: Window("09:00", "17:00", days="mon-"), "days such as 'mon-fri'"),
-        (lambda: Window("09:00", "17:00", days=[0, 1]), "days such as 'mon-fri'"),
+        (lambda: Window("09:00", "17:00", days=[0, 1]), "days such as 'mon-fri'"),  # type: ignore[arg-type]
         (lambda: Window("09:00", "17:00", timezone="Mars/Olympus"), "'Mars/Olympus'"),
         (lambda: Window("09:00", "17:00", timezone="../../etc/passwd"), "the name of a time zone"),
         (lambda: Window("09:00", "17:00", timezone="Europe"), "the name of a time zone"),
         (lambda: Window("09:00", "17:00", timezone="Europe/Berln"), "did you mean 'Europe/Berlin'"),
         (lambda: Window("09:00", "17:00", timezone=""), "the name of a time zone"),
-        (lambda: Window("09:00", "17:00", timezone=2), "the name of a time zone"),
+        (lambda: Window("09:00", "17:00", timezone=2), "the name of a time zone"),  # type: ignore[arg-type]
     ],
 )
-def test_a_bad_window_is_refused_with_what_is_allowed(make, says):
+def test_a_bad_window_is_refused_with_what_is_allowed(make: Any, says: str) -> None:
     with pytest.raises(BadPolicy, match="must be") as caught:
         make()
     assert says in str(caught.value)
 
 
-def test_people_can_read_a_window():
+def test_people_can_read_a_window() -> None:
     window = Window("22:00", "06:00", days="fri-sun", timezone="Europe/Berlin", allow=False)
     assert window.describe() == "never fri,sat,sun 22:00–06:00 Europe/Berlin"  # noqa: RUF001
     assert Window("09:00", "17:00").describe() == "only every day 09:00–17:00 UTC"  # noqa: RUF001
@@ -178,7 +179,7 @@ MOMENTS = st.floats(0, 18 * 365).map(lambda days: utc("2020-01-01T00:00") + time
 
 
 @given(MOMENTS, st.lists(WINDOWS, min_size=1, max_size=3))
-def test_the_answer_is_allowed_and_nothing_just_before_it_is(moment, windows):
+def test_the_answer_is_allowed_and_nothing_just_before_it_is(moment: Any, windows: Any) -> None:
     try:
         allowed = next_allowed(moment, windows)
     except BadPolicy:
@@ -274,7 +275,7 @@ DAYS = {"mon-sun": set(range(7)), "sat,sun": {5, 6}, "fri-sun": {4, 5, 6}, "mon-
 
 
 @pytest.mark.parametrize("name", sorted(available_timezones()) if EVERYTHING else ZONES.split())
-def test_windows_agree_with_a_search_minute_by_minute(name):
+def test_windows_agree_with_a_search_minute_by_minute(name: str) -> None:
     zone = ZoneInfo(name)
     found = changes(zone)
     assert found or EVERYTHING, f"{name} has no change of clocks any more: choose another zone"

@@ -52,7 +52,7 @@ class Calls:
             yield
         finally:
             sys.setprofile(None)
-            threading.setprofile(None)  # type: ignore[arg-type]
+            threading.setprofile(None)
 
     @contextlib.contextmanager
     def between(self, store: object, first: str, last: str) -> Iterator[None]:

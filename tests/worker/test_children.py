@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,10 @@ from mulligan.values.size import BadSize, describe_size, parse_size
 def app() -> Iterator[App]:
     with tasks.app as app:
         yield app
+
+
+def is_gone(pid: int) -> bool:
+    return not is_alive(pid)
 
 
 def is_alive(pid: int) -> bool:
@@ -278,7 +283,7 @@ def test_a_child_works_on_the_database_of_its_worker(app: App, tmp_path: Path) -
     with contextlib.ExitStack() as stack:
         worker = stack.enter_context(process([*command, f"sqlite:///{tmp_path}/other.db"]))
         other = stack.enter_context(App(f"sqlite:///{tmp_path}/other.db"))
-        enqueued = other.wait(job.id, timeout=SOON)
+        enqueued: str = other.wait(job.id, timeout=SOON)
         eventually(lambda: other.job(enqueued).state is State.SUCCEEDED)
         worker.terminate()
         worker.wait(SOON)
@@ -335,7 +340,7 @@ def test_a_program_in_its_own_session_does_not_outlive_its_child(app: App, task:
     programs = [int(pid) for pid in written("programs").split()]
     assert len(programs) > 1
     for program in programs:
-        eventually(lambda program=program: not is_alive(program), seconds=5)
+        eventually(partial(is_gone, program), seconds=5)
 
 
 @pytest.mark.parametrize("task", [tasks.cleans_up, tasks.cleans_up_async])

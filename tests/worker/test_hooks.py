@@ -269,7 +269,7 @@ def test_a_value_that_cannot_be_a_hook_is_refused_at_once(app: App) -> None:
 
 
 def test_a_lifespan_is_entered_before_the_first_claim_and_left_after_the_last_settle(tmp_path: Path) -> None:
-    seen = []
+    seen: list[tuple[str, State]] = []
 
     @contextlib.asynccontextmanager
     async def lifespan(mine: App) -> AsyncIterator[str]:
@@ -531,7 +531,7 @@ def test_a_value_that_cannot_be_on_failed_is_refused_at_once(app: App) -> None:
         (elsewhere, "must be a task of the same app"),
     ):
         with pytest.raises(BadTask, match=words):
-            app.task("work", on_failed=wrong)(lambda: None)  # type: ignore[call-overload]
+            app.task("work", on_failed=wrong)(lambda: None)  # type: ignore[arg-type]
     with pytest.raises(BadTask, match="cannot be its own on_failed"):
         app.task("fine", on_failed=fine)(lambda: None)
 

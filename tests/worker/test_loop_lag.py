@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from postgres_server import postgres_server
 
 from live import SOON, eventually, working
 from mulligan import App
 from mulligan.settings import Settings
 from mulligan.worker.loop_watch import LoopWatch
-from stores.postgres_server import postgres_server
 
 LEASE = 1.5
 BLOCKED = 4.0

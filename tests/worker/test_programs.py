@@ -427,7 +427,8 @@ def test_a_task_that_was_stopped_starts_no_further_program(app: App, tmp_path: P
 def test_interruptions_at_any_moment_leave_no_program_behind(tmp_path: Path) -> None:
     """Raising in the middle of a start would leave a program, so nothing is raised in a thread that runs one."""
     for number in range(60):
-        stopped, ended = threading.Event(), []
+        stopped = threading.Event()
+        ended: list[Any] = []
 
         def body(stopped: threading.Event = stopped, ended: list[Any] = ended, number: int = number) -> None:
             try:
