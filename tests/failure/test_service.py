@@ -299,6 +299,22 @@ def test_it_is_asked_no_more_than_before_while_no_job_waits() -> None:
     assert pace_of(found) == pytest.approx(40 * HEADROOM, rel=0.06)
 
 
+def test_jobs_that_come_in_groups_say_nothing_about_what_it_can_do() -> None:
+    """Each group waits a moment for the pace. All calls are answered, and they are fewer than the pace allows."""
+    found = recovered()
+    steady(found, 8)
+    for _ in range(50):
+        waiting = 20
+        while waiting:
+            found.wait(0.05)
+            jobs = found.claim(waiting)
+            found.settle(jobs, ok=True)
+            waiting -= len(jobs)
+        found.wait(0.6)
+    assert found.state.ceiling is None
+    assert (pace_of(found) or 0) >= 40 * HEADROOM
+
+
 def overtaxed(found: World, seconds: float, *, answers: float, rate: float = 200) -> None:
     """As many calls as it is allowed, of which it answers so many a second."""
     open_calls, answered = list(found.running), 0.0

@@ -35,7 +35,8 @@ class Allowance(Struct, frozen=True):
         bucket = self.state.bucket
         if not unused or bucket is None:
             return self
-        back = Bucket(bucket.tokens + unused, bucket.filled_at, self.short_before)
+        taken = max(0, bucket.taken - unused)
+        back = Bucket(bucket.tokens + unused, bucket.filled_at, self.short_before, taken)
         return Allowance(self.number - unused, replace(self.state, bucket=back), self.again_in, self.short_before)
 
 
@@ -68,7 +69,8 @@ def _take_tokens(rate: float | None, state: ServiceState, permitted: int, wanted
     if not number and _is_noted(state.bucket, now):
         return Allowance(0, state, again_in, short_before)
     short_at = now if number < permitted else short_before
-    bucket = Bucket(max(0.0, left.tokens), _filled_at(state.bucket, now), short_at)
+    taken = 0 if state.pace is None else number + (0 if state.bucket is None else state.bucket.taken)
+    bucket = Bucket(max(0.0, left.tokens), _filled_at(state.bucket, now), short_at, taken)
     return Allowance(number, replace(state, bucket=bucket), again_in, short_before)
 
 

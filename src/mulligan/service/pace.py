@@ -1,12 +1,13 @@
 """The pace limits the calls per second of a service after an outage. It rises in steps to the rate before the outage,
 and beyond that rate while jobs wait.
 
-The pace rises only while the service keeps up: it answers as many calls as it gets. Unanswered calls fill the
-service's queue. Below the rate before the outage, the pace waits for them. Above it, the pace falls to the answered
-rate before they time out. A failing step halves the pace. Above the rate before the outage, a failing step or a
-service that falls behind also sets a ceiling for ten minutes. After a minute above that rate the pace rises slowly in
-any case, because a service with long calls shows late that it keeps up. The pace is lifted when no job has waited for
-it for a minute. Lifting it earlier would release all waiting jobs at once.
+The pace rises only while the service keeps up: it answers as many calls as it gets. If it gets far fewer than the
+pace allows, because jobs come in groups, this says nothing, and the pace stays. Unanswered calls fill the service's
+queue. Below the rate before the outage, the pace waits for them. Above it, the pace falls to the answered rate before
+they time out. A failing step halves the pace. Above the rate before the outage, a failing step or a service that
+falls behind also sets a ceiling for ten minutes. After a minute above that rate the pace rises slowly in any case,
+because a service with long calls shows late that it keeps up. The pace is lifted when no job has waited for it for a
+minute. Lifting it earlier would release all waiting jobs at once.
 """
 
 from msgspec.structs import replace
@@ -95,7 +96,7 @@ def _watch(pace: Pace) -> int:
 
 def _halve(state: ServiceState, pace: Pace, figures: Figures, now: int) -> Transition:
     slower = Pace(max(SLOWEST, pace.rate / 2), now)
-    halved = replace(state, pace=slower, ceiling=pace_ceiling(state, figures))
+    halved = _stepped(replace(state, ceiling=pace_ceiling(state, figures)), slower)
     return Transition(halved, (_change("halved", state, slower.rate),))
 
 
@@ -112,15 +113,27 @@ def _raise(state: ServiceState, pace: Pace, now: int) -> Transition:
     if _is_over(state, faster, now):
         lifted = replace(state, pace=None, rate_before=None, ceiling=None, bucket=None)
         return Transition(lifted, (_change("lifted", state, None),))
-    return Transition(replace(state, pace=faster))
+    return Transition(_stepped(state, faster))
+
+
+def _stepped(state: ServiceState, pace: Pace) -> ServiceState:
+    """With a new pace, whose calls are counted from now on."""
+    bucket = None if state.bucket is None else replace(state.bucket, taken=0)
+    return replace(state, pace=pace, bucket=bucket)
 
 
 def _is_behind(state: ServiceState, pace: Pace, target: float | None, now: int) -> bool:
     """Whether the service answers fewer calls than it gets while the pace is still below the target."""
     if target is None or pace.rate >= target or now <= pace.stepped_at or not _is_short(state, pace):
         return False
-    asked = pace.rate * (now - pace.stepped_at) / SECOND
+    asked = _asked(state, pace, now)
     return asked >= ENOUGH and pace.ok < CLIMBS * asked
+
+
+def _asked(state: ServiceState, pace: Pace, now: int) -> float:
+    """How many calls the service got in this step. What was saved before it, up to a burst, is not counted."""
+    taken = 0 if state.bucket is None else state.bucket.taken
+    return min(taken, pace.rate * (now - pace.stepped_at) / SECOND)
 
 
 def _is_short(state: ServiceState, pace: Pace) -> bool:
@@ -132,8 +145,10 @@ def _is_short(state: ServiceState, pace: Pace) -> bool:
 def _search(state: ServiceState, pace: Pace, target: float, now: int) -> tuple[ServiceState, Pace]:
     """A little faster if the service kept up; else the answered rate, which becomes the ceiling. The service may fall
     behind once, because some calls are late at random."""
-    seconds = (now - pace.stepped_at) / SECOND
-    if pace.ok + LATE >= KEEPS_UP * pace.rate * seconds:
+    seconds, asked = (now - pace.stepped_at) / SECOND, _asked(state, pace, now)
+    if asked < CLIMBS * pace.rate * seconds:
+        return state, replace(pace, stepped_at=now, ok=0, failed=0)
+    if pace.ok + LATE >= KEEPS_UP * asked:
         bolder = min(BOLDEST, SEARCH * 2 ** max(0, pace.kept_up + 1 - CAREFUL))
         return state, Pace(pace.rate * (1 + bolder), now, calm_since=pace.calm_since, kept_up=pace.kept_up + 1)
     if not pace.is_behind:

@@ -41,11 +41,13 @@ class Pace(Struct, frozen=True):
 
 
 class Bucket(Struct, frozen=True):
-    """The stored part of a token bucket: `tokens` at `filled_at`. `short_at` is when a claim last got too few."""
+    """The stored part of a token bucket: `tokens` at `filled_at`. `short_at` is when a claim last got too few, `taken`
+    how many were taken since the pace was last adjusted."""
 
     tokens: Annotated[float, Meta(ge=0, le=1e9)]
     filled_at: StoredTime
     short_at: StoredTime | None = None
+    taken: Annotated[int, Meta(ge=0)] = 0
 
 
 class ServiceState(Struct, frozen=True, omit_defaults=True):
