@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import pytest
 from notify_world import NotifyWorld, notify_world
 
+from mulligan import JobFilter
 from mulligan.notify.sending import service_of
-from mulligan.records.subscription import MOST_OF_SENDER, Channel, sender_of
+from mulligan.records.subscription import DELIVER_KIND, MOST_OF_SENDER, Channel, sender_of
 from mulligan.values.check import LONGEST_NAME
 
 
@@ -45,8 +46,10 @@ def test_they_leave_slots_to_jobs_and_to_other_deliveries(world: NotifyWorld, ow
             assert delivery.job is not None
             await world.app.wait_async(world.app.job(delivery.job), timeout="60s")
             paths = [received.path for received in world.receiver.received]
+            waiting = world.app.jobs(JobFilter(kind=DELIVER_KIND, state="waiting")).jobs
             world.receiver.over.set()
         assert paths.count("/silent") <= MOST_OF_SENDER
         assert "/200" in paths
+        assert set(world.app.blocked_by(waiting).values()) == {f"limit/sender/{owner or 'notify:127.0.0.1'}"}
 
     asyncio.run(work())

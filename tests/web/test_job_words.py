@@ -513,6 +513,7 @@ def test_a_row_says_what_matters_in_the_state_of_its_job(
         ("pause/kind/a/b", "kind a/b is paused", {"kind": ["a/b"]}),
         ("pause/duty/retry", "retries are paused", None),
         ("limit/owner/acme", "no slot of owner acme is free", {"owner": ["acme"]}),
+        ("limit/sender/acme", "no slot of sender acme is free", {"kind": ["mulligan.deliver"]}),
         ("budget/service/gateway", "the retry budget of service gateway is used up", {"service": ["gateway"]}),
         ("budget/owner/acme", "the retries of owner acme are used up", {"owner": ["acme"]}),
         ("batch/b1", "its batch is not published", {"batch": ["b1"]}),

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from mulligan.records.subscription import DELIVER_KIND
 from mulligan.web.pages.job_filter import Params
 
 _PAUSED_DUTIES = {"retry": "retries are paused", "promote": "promoting delayed jobs is paused"}
@@ -39,6 +40,9 @@ class Block(NamedTuple):
     def params(self) -> Params:
         """The filter that finds all jobs that it may concern; empty if there is none."""
         field = self.part or self.what
+        if field == "sender":
+            # Jobs are not found by it. All that have one are of this kind.
+            return {"state": _LIVE, "kind": [DELIVER_KIND]}
         return {} if field == "duty" else {"state": _LIVE, field: [self.name]}
 
 
