@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from apps.pages.forms import NotStored, TooLarge, read_upload
 from apps.pages.problems import Problem
+from apps.pages.rates import charge
 from apps.pages.session import session_id
 from apps.pdfxml.access import require_reader
 from apps.pdfxml.app import Converter
@@ -51,6 +52,7 @@ class Api:
     async def receive(self, request: Request, *, needs_token: bool) -> Accepted:
         """Store what a browser sends. Raises Problem if nothing can be stored at all."""
         owner, settings = session_id(request), self.converter.settings
+        await charge(request, "upload", settings.upload_rate, what="uploads")
         try:
             upload = await read_upload(
                 request, settings.uploads, limit=settings.largest_upload, needs_token=needs_token

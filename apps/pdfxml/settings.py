@@ -26,6 +26,8 @@ class Settings:
     largest_upload: int = 50 * MEGABYTE
     largest_result: int = 500 * MEGABYTE
     live_jobs: int = 20
+    upload_rate: str = "600/h"
+    """Of one address: whoever sends no cookie has a new session each time."""
     retention: timedelta = timedelta(days=7)
     max_attempts: int = 3
     base_delay: timedelta | None = None
@@ -100,6 +102,11 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _rate(text: str) -> str:
+    Service(GATEWAY, rate=text)
+    return text
+
+
 def _mode(text: str) -> str:
     if text not in MODES:
         raise ValueError
@@ -122,6 +129,7 @@ READERS: Mapping[str, Reader] = {
     "UPLOAD_MAX_BYTES": ("largest_upload", *_whole(1, 2**31)),
     "RESULT_MAX_BYTES": ("largest_result", *_whole(1, 2**40)),
     "SESSION_LIVE_JOBS": ("live_jobs", *_whole(1, 1_000_000)),
+    "ADDRESS_UPLOAD_RATE": ("upload_rate", _rate, "a rate such as 600/h"),
     "RETENTION_DAYS": ("retention", *_days()),
     "RETRY_MAX_ATTEMPTS": ("max_attempts", *_whole(1, 1_000)),
     "RETRY_BASE_DELAY_MS": ("base_delay", *_milliseconds(0, MONTH_MS)),

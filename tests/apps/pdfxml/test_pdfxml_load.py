@@ -38,26 +38,31 @@ def succeeded(world: World) -> int:
 
 
 def settle(world: World, number: int, deaths: int) -> list[tuple[Person, str]]:
-    """Upload, convert with one call of ten failing, and kill a worker and the gateway on the way."""
-    world.gateway.fail(status=503, share=0.1)
+    """Upload, convert with one call of ten held up or failing, and kill a worker and the gateway with calls in them."""
+    world.gateway.fail("wait", share=0.1)
     jobs = upload_all(world, number)
     with worker_process(world, **FAST), worker_process(world, **FAST) as doomed:
-        eventually(lambda: succeeded(world) > number // 10, 600)
+        # Soon every slot has a call that waits: nothing ends before the kills, however busy the machine is.
+        eventually(lambda: world.gateway.met >= 2 * SLOTS, 600)
         doomed.send_signal(signal.SIGKILL)
-        for _ in range(deaths):
-            before = succeeded(world)
-            # On a busy machine most may be done by now.
-            more = min(number // (2 * deaths + 1), (number - before) // 2)
-            eventually(lambda: succeeded(world) >= before + more, 600)  # noqa: B023
+        for death in range(deaths):
+            if death:
+                more = succeeded(world) + number // (2 * deaths)
+                eventually(lambda: succeeded(world) >= more, 600)  # noqa: B023
+                world.gateway.fail("wait", share=0.1)
+                eventually(lambda: world.gateway.met >= SLOTS, 600)
             world.gateway.kill()
-            assert succeeded(world) < number, "everything was done before anything was killed"
+            done = succeeded(world)
             world.gateway.start()
             world.gateway.fail(status=503, share=0.1)
+            assert 0 < done < number, "the gateway was killed before or after all conversions"
         eventually(lambda: not set(world.app.counts().groups) & {"queued", "waiting", "running"}, 1800)
     return jobs
 
 
-FAST = {"RETRY_MAX_ATTEMPTS": "10", "CIRCUIT_COOLDOWN_MS": "300", "WORKER_CONCURRENCY": "4"}
+SLOTS = 4
+MANY = {"max_attempts": 10, "upload_rate": "10000/s"}
+FAST = {"RETRY_MAX_ATTEMPTS": "10", "CIRCUIT_COOLDOWN_MS": "300", "WORKER_CONCURRENCY": str(SLOTS)}
 
 
 def check(world: World, jobs: list[tuple[Person, str]]) -> None:
@@ -74,11 +79,11 @@ def check(world: World, jobs: list[tuple[Person, str]]) -> None:
 
 @SQLITE
 def test_p7_300_conversions_with_faults_and_kills_all_complete(make_world: MakeWorld) -> None:
-    with make_world(lease=timedelta(seconds=1), gateway_timeout=timedelta(seconds=30), max_attempts=10) as world:
+    with make_world(lease=timedelta(seconds=1), gateway_timeout=timedelta(seconds=30), **MANY) as world:
         check(world, settle(world, 300, deaths=1))
 
 
 @pytest.mark.skipif("MULLIGAN_SOAK" not in os.environ, reason="10,000 conversions: make soak PARTS=apps")
 def test_p7_10_000_conversions_with_faults_and_kills_all_complete(make_world: MakeWorld) -> None:
-    with make_world(lease=timedelta(seconds=5), gateway_timeout=timedelta(seconds=30), max_attempts=10) as world:
+    with make_world(lease=timedelta(seconds=5), gateway_timeout=timedelta(seconds=30), **MANY) as world:
         check(world, settle(world, 10_000, deaths=5))

@@ -28,6 +28,7 @@ def test_every_variable_is_read() -> None:
             "CIRCUIT_MODE": "fail_fast",
             "RETENTION_DAYS": "3",
             "SESSION_LIVE_JOBS": "4",
+            "ADDRESS_UPLOAD_RATE": "5/m",
             "UPLOAD_MAX_BYTES": "1000",
             "RESULT_MAX_BYTES": "2000",
         }
@@ -49,6 +50,7 @@ def test_every_variable_is_read() -> None:
         circuit_mode="fail_fast",
         retention=timedelta(days=3),
         live_jobs=4,
+        upload_rate="5/m",
         largest_upload=1000,
         largest_result=2000,
     )
@@ -69,6 +71,7 @@ def test_missing_and_empty_variables_leave_the_defaults() -> None:
         ("CIRCUIT_WINDOW", "0"),
         ("CIRCUIT_FAIL_THRESHOLD", "50"),
         ("CIRCUIT_MODE", "half"),
+        ("ADDRESS_UPLOAD_RATE", "often"),
         ("GATEWAY_URL", "gateway:80"),
         ("WORKER_LEASE_TTL_SEC", "0"),
     ],

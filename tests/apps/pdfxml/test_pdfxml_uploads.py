@@ -167,6 +167,18 @@ def test_p1_a_session_has_at_most_so_many_live_jobs(make_world: MakeWorld) -> No
         assert person.upload(unique_pdf(2)).status_code == 201
 
 
+@SQLITE
+def test_p1_an_address_uploads_so_often_whatever_its_sessions(make_world: MakeWorld) -> None:
+    """The limit of a session is none for those who throw its cookie away."""
+    with make_world(upload_rate="2/d") as world:
+        for number in range(2):
+            world.person().uploaded(unique_pdf(number))
+        answer = world.person().upload(unique_pdf(2))
+        assert (answer.status_code, answer.json()["code"]) == (429, "TOO_MANY_UPLOADS")
+        assert int(answer.headers["retry-after"]) > 3600
+        assert len(world.app.jobs().jobs) == len(list(world.converter.settings.uploads.iterdir())) == 2
+
+
 def test_p1_an_administrator_pauses_uploads(world: World) -> None:
     person = world.person()
     before = person.uploaded()
