@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
 
-from mulligan.service.allowance import claim_allowance, retry_allowance
+from mulligan.service.allowance import BURST, claim_allowance, retry_allowance
 from mulligan.service.breaker import begin_probing, is_routine, record_calls
 from mulligan.service.config import Service
+from mulligan.service.pace import BOLDEST
 from mulligan.service.state import BreakerState, Change, ServiceState, Transition, is_restricted
 from mulligan.service.window import CallCounts, Figures, ServiceCall, compute_figures
 
@@ -146,6 +147,11 @@ class Report:
         """The busiest second of the first minute after the fault, as a share of what the service can do."""
         start = int(self.setting.recovers)
         return max(self.calls[second] for second in range(start, start + 60)) / self.setting.capacity
+
+    @property
+    def most_peak(self) -> float:
+        """What the search may ask for: its boldest step above what the service can do, and a burst."""
+        return (1 + BOLDEST) * (1 + BURST) + 1 / self.setting.capacity
 
     @property
     def search(self) -> float:
