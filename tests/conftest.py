@@ -1,6 +1,7 @@
 import gc
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from random import SystemRandom
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 # The collector would visit all tests found so far, again and again: a half of the time that it takes to find them.
 gc.disable()
+
+# A shell that starts the tests in the background ignores it for them, and so for every program that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def helper_modules() -> set[str]:

@@ -63,7 +63,10 @@ class ChaosRun:
             # Lost jobs must be reclaimed under the same load. The log shows when they are.
             self._supervise(lambda: self._is_all_found(store), every=OFTEN)
             end(client)
-            self._supervise(lambda: not store.is_busy(list(app.tasks), waiting_for=["retry", "delay"]), every=OFTEN)
+            # On a machine with other work, jobs wait for longer at the end of a longer run.
+            drained = PATIENCE + plan[-1].at / 2
+            is_done = lambda: not store.is_busy(list(app.tasks), waiting_for=["retry", "delay"])  # noqa: E731
+            self._supervise(is_done, every=OFTEN, patience=drained)
             workers = store.workers()
             statuses = self._workers.end()
             end(reader)
@@ -141,8 +144,8 @@ class ChaosRun:
         living = {record.incarnation for record in store.workers() if record.pid in self._workers.pids}
         return all(job.leased_by in living for job in store.jobs(JobFilter(state="running"), limit=PAGE).jobs)
 
-    def _supervise(self, is_so: Callable[[], object], *, every: float = 0.02) -> None:
-        end = time.monotonic() + PATIENCE
+    def _supervise(self, is_so: Callable[[], object], *, every: float = 0.02, patience: float = PATIENCE) -> None:
+        end = time.monotonic() + patience
         while not is_so():
             assert time.monotonic() < end, "it did not become true in time"
             self._workers.mend()
