@@ -16,7 +16,7 @@ from mulligan import App
 
 SOAK = bool(os.environ.get("MULLIGAN_SOAK"))
 # As many streams, over as many owners; and what they may cost. A stalled stream takes about 70 KiB: its messages of one
-# page and its buffers. The threads that read the log take 4 to 12 MiB, whatever the number of streams. Streams that
+# page and its buffers. The threads that read the log take 2 to 7 MiB, whatever the number of streams. Streams that
 # kept all their events would take more than the bound beside that.
 STREAMS, OWNERS, MEBIBYTES = (300, 15, 30) if SOAK else (60, 15, 24)
 # More than the buffers hold.

@@ -39,8 +39,9 @@ PROGRESS_EVERY = 1.0
 OVERLAP = timedelta(seconds=1)
 EXIT_LOOK = 0.1
 CHECK_EVERY = 0.5
-# Replays read their own pages. So many at once, and so many of those that are a whole large transaction.
-MOST_READS = 4
+# Replays read their own pages. So many at once, and so many of those that are a whole large transaction. On SQLite each
+# thread has a connection with a cache of megabytes.
+MOST_READS = 2
 MOST_LARGE = 2
 
 
