@@ -299,7 +299,7 @@ def test_another_process_is_notified_of_a_job(database: str) -> None:
         store.enqueue([NewJob(id="job", kind="send", arguments="{}")])
         assert store._postgres._notifier._thread is None, "the NOTIFY went with the job"  # type: ignore[union-attr]
         store.close()
-        assert len(list(listener.notifies(timeout=SOON, stop_after=1))) == 1
+        assert any(True for _ in listener.notifies(timeout=SOON, stop_after=1))
 
 
 def test_a_job_that_another_statement_has_to_store_is_announced_too(database: str) -> None:
@@ -311,7 +311,7 @@ def test_a_job_that_another_statement_has_to_store_is_announced_too(database: st
     with closing(PostgresStore(database)) as store, psycopg.connect(database, autocommit=True) as listener:
         listener.execute("LISTEN mulligan")
         store.enqueue([NewJob(id="keyed", kind="send", arguments="{}", dedupe_key="key")])
-        assert len(list(listener.notifies(timeout=SOON, stop_after=1))) == 1
+        assert any(True for _ in listener.notifies(timeout=SOON, stop_after=1))
         assert [job.id for job in store.jobs(JobFilter()).jobs] == ["keyed", "job"]
 
 
