@@ -23,17 +23,22 @@ class Recovery:
     job: str
     killed: float
     claimed: float
-    allowed: float
+    stalled: float
+    slowest_start: float
 
     @property
     def seconds(self) -> float:
         return self.claimed - self.killed
 
+    @property
+    def allowed(self) -> float:
+        return PROMISE + self.slowest_start + QUIET_BEAT + self.stalled
+
 
 def recoveries(index: EvidenceIndex) -> list[Recovery]:
-    stalls, start = _stalls(index), _slowest_start(index)
+    stalls, slowest_start = _stalls(index), _slowest_start(index)
     return [
-        Recovery(job, killed, claimed, PROMISE + start + QUIET_BEAT + _stalled(stalls, killed, claimed))
+        Recovery(job, killed, claimed, _stalled(stalls, killed, claimed), slowest_start)
         for job, killed, claimed in _lost_and_found(index)
     ]
 
@@ -81,8 +86,10 @@ def _at(event: Event) -> float:
 def told(found: list[Recovery]) -> str:
     if not found:
         return "nothing was held by any worker that was killed"
-    seconds = sorted(recovery.seconds for recovery in found)
+    found = sorted(found, key=lambda recovery: recovery.seconds)
+    worst = found[-1]
     return (
-        f"{len(found)} lost attempts claimed again: median {seconds[len(seconds) // 2]:.2f} s after the kill, "
-        f"worst {seconds[-1]:.2f} s (lease {LEASE:g} s)"
+        f"{len(found)} lost attempts claimed again: median {found[len(found) // 2].seconds:.2f} s after the kill, "
+        f"worst {worst.seconds:.2f} s ({worst.job}; lease {LEASE:g} s, stalls {worst.stalled:.2f} s, "
+        f"slowest start {worst.slowest_start:.2f} s)"
     )
