@@ -66,6 +66,13 @@ class AdmissionRules(Bench):
         assert self.store.admit(wanted) == [Admitted(self.now), InFlight(), InFlight(), Admitted(self.now)]
         assert sorted(self._audited()) == ["a", "d"]
 
+    def test_a_request_id_that_is_no_mark_is_recorded_with_each_change(self) -> None:
+        changes = [NewAuditEntry(id=name, actor="ann", action="POST /hooks", request_id="m") for name in "ab"]
+        wanted = [AdmissionRequest(subject="key/k", rate=FAST, change=change) for change in changes]
+        answers = self.store.admit([*wanted, self._audited_change("c", mark="m")])
+        assert answers == [Admitted(), Admitted(), Admitted(self.now)]
+        assert sorted(self._audited()) == ["a", "b", "c"]
+
     def test_of_several_processes_one_begins(self) -> None:
         stores = [self.store, self.twin()]
         answers = at_once(
@@ -219,8 +226,8 @@ class AdmissionRules(Bench):
         rate: Rate = FAST,
         owner: str | None = None,
     ) -> AdmissionRequest:
-        change = NewAuditEntry(id=entry, actor="ann", action="POST /jobs", owner=owner)
-        return AdmissionRequest(subject=subject, rate=rate, change=change, mark=mark)
+        change = NewAuditEntry(id=entry, actor="ann", action="POST /jobs", owner=owner, request_id=mark)
+        return AdmissionRequest(subject=subject, rate=rate, change=change, is_marked=mark is not None)
 
     def _admit_many(self, number: int, subject: str = "key/k") -> Sequence[Admission]:
         return self.store.admit([self._charged(subject, SLOW)] * number)

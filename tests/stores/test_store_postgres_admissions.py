@@ -49,8 +49,8 @@ def store(request: pytest.FixtureRequest, database: str) -> Iterator[PostgresSto
 
 
 def wanted(name: str) -> AdmissionRequest:
-    entry = NewAuditEntry(id=f"entry-{name}", actor="a", action="POST /jobs")
-    return AdmissionRequest(subject=f"key/{name}", rate=parse_rate("9/s"), change=entry, mark=f"mark-{name}")
+    entry = NewAuditEntry(id=f"entry-{name}", actor="a", action="POST /jobs", request_id=f"mark-{name}")
+    return AdmissionRequest(subject=f"key/{name}", rate=parse_rate("9/s"), change=entry, is_marked=True)
 
 
 def ended(name: str) -> EndedRequest:
@@ -71,9 +71,8 @@ def test_a_table_that_has_grown_is_read_by_key(server: PostgresServer, monkeypat
             other.execute(GROWN)
 
         def count() -> RoundTrips[int]:
-            _, last = yield from store._admissions.admit([wanted("third")], [ended("second")])
-            *_, (row,) = yield [*last, ("rows_read", {})]
-            return row["number"], []
+            last, _ = yield from store._admissions.admit([wanted("third")], [ended("second")])
+            return [*last, ("rows_read", {})], lambda found: found[-1][0]["number"]
 
         assert store._backend.write_by_key(count) < 100
 
@@ -99,7 +98,8 @@ def test_an_admission_that_fails_leaves_nothing_and_the_next_works(store: Postgr
 def test_a_statement_with_the_commit_that_fails_leaves_nothing(store: PostgresStore) -> None:
     def write() -> RoundTrips[None]:
         yield [("request_rates_lock", {"subjects": '["key/one"]'})]
-        return None, [("request_rates_write", {"charges": '[{"subject": "key/one", "remaining": "x"}]'})]
+        charges = '[{"subject": "key/one", "remaining": "x"}]'
+        return [("request_rates_write", {"charges": charges})], lambda _: None
 
     with pytest.raises(StoreError, match="double precision"):
         store._backend.write_by_key(write)
@@ -112,8 +112,10 @@ def test_a_statement_with_the_commit_that_fails_leaves_nothing(store: PostgresSt
 
 
 def change(name: str, *, mark: str | None = None, actor: str = "ops") -> AdmissionRequest:
-    entry = NewAuditEntry(id=name, actor=actor, action="POST /jobs")
-    return AdmissionRequest(subject=f"key/{name}", rate=parse_rate("1/h"), change=entry, mark=mark, used_key="k")
+    entry = NewAuditEntry(id=name, actor=actor, action="POST /jobs", request_id=mark)
+    return AdmissionRequest(
+        subject=f"key/{name}", rate=parse_rate("1/h"), change=entry, is_marked=mark is not None, used_key="k"
+    )
 
 
 def admit(store: PostgresStore, *wanted: AdmissionRequest, ended: tuple[EndedRequest, ...] = ()) -> list[Admission]:
@@ -146,10 +148,10 @@ def test_a_transaction_that_fails_admits_nothing_and_its_connection_is_closed(st
 
 
 @contextmanager
-def locked(database: str) -> Iterator[psycopg.Connection]:
-    """No mark can be taken inside the block."""
+def locked(database: str, table: str = "mulligan_in_flight") -> Iterator[psycopg.Connection]:
+    """No mark can be taken inside the block, or no rate."""
     with psycopg.connect(database, autocommit=True) as watching, psycopg.connect(database) as other:
-        other.execute("LOCK TABLE mulligan_in_flight")
+        other.execute(f"LOCK TABLE {table}")
         yield watching
 
 
@@ -161,7 +163,7 @@ async def until_waiting(watching: psycopg.Connection, number: int = 1) -> None:
 
 def test_a_call_that_is_cancelled_admits_nothing_and_leaves_no_lock(store: PostgresStore, database: str) -> None:
     async def cancel() -> None:
-        with locked(database) as watching:
+        with locked(database, "mulligan_request_rates") as watching:
             admitting = asyncio.create_task(store.admit_on_loop([change("a", mark="m")]))
             await until_waiting(watching)
             admitting.cancel()

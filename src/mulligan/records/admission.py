@@ -22,16 +22,20 @@ class NewAuditEntry:
 class AdmissionRequest:
     """One request that wants to be admitted. `subject` is charged one token of its bucket, which `rate` fills.
 
-    `change` is stored in the audit. `mark` is the request id of a change that must not be made twice at once: the mark
-    is held by `change.id` until the request ends, or for two minutes if its process dies. `used_key` is a key whose
-    time of last use is out of date.
+    `change` is stored in the audit. With `is_marked`, its request id is a mark: the change must not be made twice at
+    once. The mark is held by `change.id` until the request ends, or for two minutes if its process dies. `used_key` is
+    a key whose time of last use is out of date.
     """
 
     subject: str
     rate: Rate
     change: NewAuditEntry | None = None
-    mark: str | None = None
+    is_marked: bool = False
     used_key: str | None = None
+
+    @property
+    def mark(self) -> str | None:
+        return self.change.request_id if self.is_marked and self.change is not None else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ PostgreSQL. A change that commits later makes it durable: the log is written in 
 never missing for a change that was kept.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -50,16 +50,17 @@ class AdmissionOperations:
         """Record the ends first: a mark that is released can be taken by a request that came with it."""
         ends = _ends(ended)
         if not wanted:
-            return [], ends
+            return ends, lambda _: []
         *_, buckets = yield [*ends, _lock(wanted)]
         now = max(row["now"] for row in buckets)
         answers, charge = _charge(wanted, buckets, now)
-        if marks := _marks(wanted, answers):
-            *_, taken = yield [*charge, ("in_flight_take", marks)]
-            _answer_marked(wanted, answers, {row["holder"]: from_time(row["at"]) for row in taken})
-            charge = []
         admitted = [request for request, answer in zip(wanted, answers, strict=True) if isinstance(answer, Admitted)]
-        return answers, [*charge, *_records(admitted, now)]
+        take = _take(admitted)
+        # Without a mark to take, the answers are those by the rates.
+        return (
+            [*take, *charge, *_records(admitted, now)],
+            lambda found: _answer_marked(wanted, answers, found[0]) if take else answers,
+        )
 
     def audit(self, session: Session, owner: str | None, limit: int, cursor: str | None) -> list[AuditEntry]:
         conditions = ["true", *(["owner = :owner"] if owner is not None else [])]
@@ -82,8 +83,9 @@ def write_audit(session: Session, entries: Sequence[NewAuditEntry]) -> None:
     session.together(*_audit(entries))
 
 
-def _audit(entries: Sequence[NewAuditEntry]) -> list[Named]:
-    return [("audit_new", {"entries": to_json(entries)})] if entries else []
+def _audit(entries: Sequence[NewAuditEntry], *, are_marked: bool = False) -> list[Named]:
+    """With `are_marked`, the request ids of the entries are marks, and an entry without its mark is not stored."""
+    return [("audit_new", {"entries": to_json(entries), "are_marked": are_marked})] if entries else []
 
 
 def _ends(ended: Sequence[EndedRequest]) -> list[Named]:
@@ -116,31 +118,29 @@ def _charge(wanted: Sequence[AdmissionRequest], rows: Rows, now: int) -> tuple[l
     return answers, [("request_rates_write", {"charges": to_json(charged)})] if charged else []
 
 
-def _marks(wanted: Sequence[AdmissionRequest], answers: Sequence[Admission]) -> dict[str, Any] | None:
+def _take(admitted: Sequence[AdmissionRequest]) -> list[Named]:
     # Of several requests at once with one mark, the first takes it.
-    holders = {request.mark: _holder(request) for request in reversed(_marked(wanted, answers))}
-    if not holders:
-        return None
+    holders = {request.mark: _holder(request) for request in reversed(admitted) if request.mark is not None}
     marks = [{"mark": mark, "holder": holder} for mark, holder in holders.items()]
-    return {"marks": to_json(marks), "duration": to_duration(MARKED_FOR)}
+    return [("in_flight_take", {"marks": to_json(marks), "duration": to_duration(MARKED_FOR)})] if marks else []
 
 
-def _marked(wanted: Sequence[AdmissionRequest], answers: Sequence[Admission]) -> list[AdmissionRequest]:
-    pairs = zip(wanted, answers, strict=True)
-    return [request for request, answer in pairs if request.mark is not None and isinstance(answer, Admitted)]
-
-
-def _answer_marked(wanted: Sequence[AdmissionRequest], answers: list[Admission], taken: Mapping[str, datetime]) -> None:
+def _answer_marked(wanted: Sequence[AdmissionRequest], answers: Sequence[Admission], taken: Rows) -> list[Admission]:
     """`taken` has the time of the first request with a mark, by the holders that have one now."""
+    first_at = {row["holder"]: from_time(row["at"]) for row in taken}
+    found = list(answers)
     for number, request in enumerate(wanted):
         if request.mark is not None and isinstance(answers[number], Admitted):
-            first_at = taken.get(_holder(request))
-            answers[number] = InFlight() if first_at is None else Admitted(first_at)
+            holder = _holder(request)
+            found[number] = Admitted(first_at[holder]) if holder in first_at else InFlight()
+    return found
 
 
 def _records(admitted: Sequence[AdmissionRequest], now: int) -> list[Named]:
     """What is recorded of admitted requests: changes in the audit, and the use of keys."""
-    found = _audit([request.change for request in admitted if request.change is not None])
+    changes = [(request.mark, request.change) for request in admitted if request.change is not None]
+    found = _audit([change for mark, change in changes if mark is None])
+    found += _audit([change for mark, change in changes if mark is not None], are_marked=True)
     if keys := sorted({request.used_key for request in admitted if request.used_key is not None}):
         found.append(("access_keys_used", {"ids": to_json(keys), "minute": now // _MINUTE * _MINUTE}))
     return found

@@ -114,9 +114,9 @@ def moment(sql: Statements, now: int | None) -> Steps[int]:
 Named = tuple[str, Mapping[str, Any]]
 """The name of a statement and its values."""
 
-RoundTrips = Generator[Sequence[Named], list[Rows], tuple[T, Sequence[Named]]]
+RoundTrips = Generator[Sequence[Named], list[Rows], tuple[Sequence[Named], Callable[[list[Rows]], T]]]
 """A transaction by its round trips. It yields the statements of each, and gets the rows of each statement. It returns
-its answer, and statements whose rows it does not need: they are sent with the commit."""
+the statements that are sent with the commit, and a function that makes the answer from their rows."""
 
 # Microseconds. None: the statements use the clock of the database.
 Now = int | None
@@ -157,10 +157,9 @@ class Session(ABC):
             while True:
                 statements = trips.send(self.together(*statements))
         except StopIteration as end:
-            answer: T
-            answer, last = end.value
-        self.together(*last)
-        return answer
+            read: Callable[[list[Rows]], T]
+            last, read = end.value
+        return read(self.together(*last))
 
     def filtered(self, name: str, conditions: Sequence[str], values: Mapping[str, Any], **words: str) -> Rows:
         """Run a named statement with the conditions of a filter."""

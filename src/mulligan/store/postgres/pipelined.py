@@ -1,6 +1,6 @@
 """A transaction whose begin and commit take no round trips: they are sent with its first and its last statements."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from psycopg.abc import PQGen
@@ -8,7 +8,7 @@ from psycopg.abc import PQGen
 from mulligan.store.postgres.connections import Connection
 from mulligan.store.postgres.lean import LeanCall, LeanStatement, run_together
 from mulligan.store.postgres.session import ASYNCHRONOUSLY, to_lean
-from mulligan.store.session import Now, RoundTrips
+from mulligan.store.session import Now, RoundTrips, Rows
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ def transact(connection: Connection, trips: RoundTrips[T], now: Now) -> PQGen[T]
             found = yield from run_together(connection, [*first, *to_lean(statements, now)])
             statements, first = trips.send(found[len(first) :]), ()
     except StopIteration as end:
-        answer: T
-        answer, last = end.value
-    yield from run_together(connection, [*first, *to_lean(last, now), _COMMIT])
-    return answer
+        read: Callable[[list[Rows]], T]
+        last, read = end.value
+    found = yield from run_together(connection, [*first, *to_lean(last, now), _COMMIT])
+    return read(found[len(first) : -1])

@@ -115,7 +115,7 @@ class KeyAccess:
             subject=f"key/{caller.key}",
             rate=self._settings().request_rate,
             change=change,
-            mark=request_id,
+            is_marked=request_id is not None,
             used_key=self._find_used(caller.key),
         )
         first_at = _check(await self._wait(wanted))

@@ -10,5 +10,9 @@ SELECT
     json_extract(value, '$.request_id'),
     json_extract(value, '$.ip')
 FROM json_each(:entries)
-WHERE true
+WHERE NOT :are_marked OR EXISTS (
+    SELECT 1
+    FROM mulligan_in_flight
+    WHERE mark = json_extract(value, '$.request_id') AND holder = json_extract(value, '$.id')
+)
 ON CONFLICT DO NOTHING
