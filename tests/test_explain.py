@@ -638,6 +638,7 @@ def a_service(state: str = "open", **changes: Any) -> ServiceStatus:
         "firsts": 0,
         "retries": 0,
         "probes_succeeded": 0,
+        "is_checked": False,
         "trouble": None,
         "ready": 1,
         "parked": 0,

@@ -88,6 +88,43 @@ def test_a_service_that_answers_once_between_two_outages_costs_no_job_an_attempt
         assert states(app, jobs) == {State.SUCCEEDED: 3}
 
 
+def test_a_health_check_that_succeeds_in_an_outage_costs_no_job_an_attempt(caplog: pytest.LogCaptureFixture) -> None:
+    host = Host(lambda hour: hour >= 24)
+    with sandbox(app := app_of(host, probe=lambda: True)) as box, caplog.at_level(logging.WARNING, "mulligan.worker"):
+        host.box = box
+        jobs = enqueue(app, 20)
+        box.advance("23h")
+        assert {app.job(job.id).failures for job in jobs} == {0}
+        assert host.calls[False] <= 10 * 24 * 6, "as many as show that the check is wrong, in each cooldown"
+        box.advance("2h")
+        assert states(app, jobs) == {State.SUCCEEDED: 20}
+    assert len(caplog.records) < 15, "one outage is told as one"
+
+
+def test_after_a_health_check_a_job_that_always_fails_keeps_the_service_from_no_other() -> None:
+    host = Host(lambda hour: hour >= 6)
+    with sandbox(app := app_of(host, probe=lambda: host.is_up((box.now - host.begun) / HOUR))) as box:
+        host.box = box
+        bad = app.enqueue_many([app.tasks["call"].bind(is_bad=True) for _ in range(12)])
+        good = enqueue(app, 12)
+        box.advance("5h")
+        assert states(app, [*bad, *good])[State.FAILED] == 0
+        box.advance("2h")
+        assert states(app, good) == {State.SUCCEEDED: 12}
+
+
+def test_a_health_check_closes_a_service_that_no_job_waits_for() -> None:
+    host = Host(lambda hour: hour >= 1)
+    with sandbox(app := app_of(host, retry=RetryPolicy(1), min_calls=3, probe=lambda: True)) as box:
+        host.box = box
+        enqueue(app, 3)
+        box.advance("1m")
+        for job in app.jobs().jobs:
+            app.cancel(job.id)
+        box.advance("11m")
+        assert app.service("gateway").status.state == "closed"
+
+
 def test_one_job_that_always_fails_neither_dies_of_probing_nor_keeps_the_service_from_the_others() -> None:
     host = Host(lambda hour: hour >= 6)
     with sandbox(app := app_of(host)) as box:

@@ -202,6 +202,7 @@ WELL = ServiceStatus(
     firsts=0,
     retries=0,
     probes_succeeded=0,
+    is_checked=False,
     trouble=None,
     ready=0,
     parked=0,
@@ -268,6 +269,15 @@ def service(**changes: Any) -> ServiceStatus:
             (
                 "3 jobs try it, and 1 of 3 succeeded so far. It closes when the probes succeed, and opens again when "
                 "one fails."
+            ),
+        ),
+        (
+            service(state="half_open", has_probe=True, is_checked=True, ready=3),
+            "probed",
+            "gateway is being probed. 3 jobs wait for it.",
+            (
+                "Its own probe succeeded. 10 jobs at most try it at once. It closes when one of them succeeds, and "
+                "opens again when they all fail."
             ),
         ),
         (

@@ -69,9 +69,13 @@ class World:
                 worker, [ServiceCall(self.now, ok, job.is_retry, job.epoch) for job in jobs if job.worker == worker]
             )
 
-    def hear(self, worker: str, calls: Sequence[ServiceCall]) -> None:
+    def hear(self, worker: str, calls: Sequence[ServiceCall], *, is_awaited: bool = False) -> None:
         self.counts[worker] = self.counts.get(worker, CallCounts()).add(calls, self.service)
-        self.take(record_calls(self.service, self.state, self.figures, calls, now=self.now))
+        self.take(record_calls(self.service, self.state, self.figures, calls, is_awaited=is_awaited, now=self.now))
+
+    def check(self, *, ok: bool = True, is_awaited: bool = True) -> None:
+        """A health check of the current epoch."""
+        self.hear("a", [ServiceCall(self.now, ok, epoch=self.state.epoch, is_check=True)], is_awaited=is_awaited)
 
     def call(self, *outcomes: bool, worker: str = "a") -> None:
         """Calls of the current epoch, one settle each."""

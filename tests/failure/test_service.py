@@ -252,6 +252,62 @@ def test_it_closes_when_all_probes_succeeded() -> None:
     assert found.state.breaker is BreakerState.CLOSED  # type: ignore[comparison-overlap]
 
 
+# Health checks
+
+
+def checked(**given: Any) -> World:
+    found = half_open(probe=lambda: True, **given)
+    found.check()
+    assert (found.state.breaker, found.state.is_checked) == (BreakerState.HALF_OPEN, True)
+    return found
+
+
+def test_a_health_check_closes_a_service_that_no_job_waits_for() -> None:
+    found = half_open(probe=lambda: True)
+    found.check(is_awaited=False)
+    assert found.state.breaker is BreakerState.CLOSED
+
+
+def test_after_a_health_check_as_many_jobs_try_it_as_show_that_the_check_is_wrong() -> None:
+    found = checked(min_calls=4)
+    assert len(found.claim(9)) == 4
+    assert found.claim() == []
+
+
+def test_after_a_health_check_one_success_of_a_job_closes_it() -> None:
+    found = checked()
+    first, second, *_ = found.claim(3)
+    found.settle([first], ok=False)
+    assert found.state.breaker is BreakerState.HALF_OPEN, "the failure may be that of the job"
+    found.settle([second], ok=True)
+    assert found.state.breaker is BreakerState.CLOSED  # type: ignore[comparison-overlap]
+    assert found.state.pace is not None
+
+
+def test_after_a_health_check_enough_failures_of_jobs_open_it_and_the_outage_goes_on() -> None:
+    found = checked(min_calls=3)
+    began = found.state.outage_since
+    for job in found.claim(3):
+        assert found.state.breaker is BreakerState.HALF_OPEN
+        found.settle([job], ok=False)
+    assert found.state.breaker is BreakerState.OPEN
+    assert (found.state.outage_since, found.state.probes_failed, found.state.is_checked) == (began, 1, False)
+
+
+def test_a_health_check_that_fails_later_opens_it() -> None:
+    found = checked()
+    found.check(ok=False)
+    assert found.state.breaker is BreakerState.OPEN
+
+
+def test_each_of_several_probes_may_be_a_health_check() -> None:
+    found = half_open(probe=lambda: True, probes=2)
+    found.check()
+    assert not found.state.is_checked
+    found.check()
+    assert found.state.is_checked
+
+
 # Pace
 
 

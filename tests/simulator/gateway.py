@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 NAME = "gateway"
 KIND = "brisk"
 PROBES = 1
+MIN_CALLS = 2
 # What a service that is only just back bears of one job.
 MOST_RETURNS = 20
 EVENTS = {
@@ -56,11 +57,12 @@ class Gateway:
     def services(self, parameters: Parameters) -> tuple[Service, ...]:
         """As the apps of the world describe it."""
         options = parameters.gateway
+        self._check_lies = options.check_lies
         probe = self._probe if options.has_probe else None
         service = Service(
             NAME,
             window=4,
-            min_calls=2,
+            min_calls=MIN_CALLS,
             cooldown="5s",
             probes=PROBES,
             mode=options.mode,
@@ -71,7 +73,7 @@ class Gateway:
         return (service,) if parameters.has_gateway else ()
 
     async def _probe(self) -> bool:
-        return not self.is_down
+        return self._check_lies or not self.is_down
 
     def heal(self) -> None:
         """For good."""
@@ -85,6 +87,7 @@ class Standing(NamedTuple):
     state: str = "closed"
     is_restricted: bool = False
     is_paced: bool = False
+    is_checked: bool = False
 
 
 def _is_final(decision: Decision) -> bool:
@@ -141,7 +144,7 @@ class ServiceWatch:
             self._claimed(call)
 
     def _claimed(self, call: Call) -> None:
-        epoch, state, _, is_paced = self._now
+        epoch, state, _, is_paced, is_checked = self._now
         new = [lease for lease in call.answer.leases if lease.service == NAME and lease.service_epoch == epoch]
         if refused := [lease.fence for lease in new if lease.is_refused]:
             self._refused.update(refused)
@@ -152,7 +155,10 @@ class ServiceWatch:
         require(state != "open" or not tried, f"{tried[:1]} was claimed although its service is open")
         if state == "half_open":
             probing = self._world.server.store.running_of(NAME, epoch)
-            require(probing <= PROBES, f"{probing} probes are running, {PROBES} may")
+            most = MIN_CALLS if is_checked else PROBES
+            require(probing <= most, f"{probing} probes are running, {most} may")
+            if is_checked and tried:
+                self._reached("jobs probe a service after its health check")
 
     def _closed(self, call: Call) -> None:
         probes = [

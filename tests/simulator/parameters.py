@@ -44,17 +44,18 @@ class GatewayOptions:
     budget: float | None = 0.1
     rate: str | None = None
     has_probe: bool = False
+    check_lies: bool = False
+    """Its health check succeeds in an outage too."""
     first_outage: float | None = None
     """Seconds; else drawn, as those that follow."""
 
     @classmethod
     def draw(cls, randomness: random.Random) -> "GatewayOptions":
-        return cls(
-            mode=randomness.choice(("hold", "hold", "hold", "fail_fast")),
-            budget=randomness.choice((0.1, 0.1, None)),
-            rate=randomness.choice((None, None, None, "2/s")),
-            has_probe=randomness.random() < 0.3,
-        )
+        mode = randomness.choice(("hold", "hold", "hold", "fail_fast"))
+        budget = randomness.choice((0.1, 0.1, None))
+        rate = randomness.choice((None, None, None, "2/s"))
+        probe = randomness.random()
+        return cls(mode=mode, budget=budget, rate=rate, has_probe=probe < 0.3, check_lies=probe < 0.15)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

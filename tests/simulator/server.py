@@ -165,14 +165,14 @@ class ObservedStore(ProcessStore):
         rows = self._connection.execute("SELECT owner, period, retries FROM mulligan_spending")
         return {(owner, period): retries for owner, period, retries in rows}
 
-    def service(self, name: str) -> tuple[int, str, bool, bool]:
-        """Its epoch and state, whether it is restricted, and whether it is paced."""
-        found: tuple[int, str, bool, bool] | None = self._connection.execute(
-            "SELECT epoch, coalesce(standing ->> 'state', 'closed'), is_restricted, standing ->> 'pace' IS NOT NULL "
-            "FROM mulligan_services WHERE name = ?",
+    def service(self, name: str) -> tuple[int, str, bool, bool, bool]:
+        """Its epoch and state, whether it is restricted, whether it is paced, and whether its health check is well."""
+        found: tuple[int, str, bool, bool, bool] | None = self._connection.execute(
+            "SELECT epoch, coalesce(standing ->> 'state', 'closed'), is_restricted, standing ->> 'pace' IS NOT NULL, "
+            "standing ->> 'is_checked' IS NOT NULL FROM mulligan_services WHERE name = ?",
             (name,),
         ).fetchone()
-        return found or (0, "closed", False, False)
+        return found or (0, "closed", False, False, False)
 
     def running_of(self, service: str, epoch: int) -> int:
         found = self._connection.execute(

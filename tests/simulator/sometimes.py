@@ -48,6 +48,7 @@ SOMETIMES = (
     "a job of an unknown kind is released by a reclaimer",
     "a service opens",
     "a service is probed",
+    "jobs probe a service after its health check",
     "a service closes again",
     "a service bears the failure of a call",
     "a failed probe waits for the others to be tried",

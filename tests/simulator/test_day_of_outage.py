@@ -18,7 +18,11 @@ SEEDS = [int(os.environ["MULLIGAN_WORLD_SEED"]) + number for number in range(int
 @pytest.mark.parametrize("seed", SEEDS)
 def test_after_a_day_of_outage_no_job_has_failed_because_of_it(seed: int) -> None:
     drawn = Parameters.draw(random.Random(seed))
-    options = GatewayOptions(first_outage=HOURS * 3600, has_probe=drawn.gateway.has_probe)
+    options = replace(
+        GatewayOptions(first_outage=HOURS * 3600),
+        has_probe=drawn.gateway.has_probe,
+        check_lies=drawn.gateway.check_lies,
+    )
     # One worker knows every kind: in a fleet without one, no job would call the service.
     seats = (KINDS, *drawn.seats[1:])
     world = World(seed, parameters=replace(drawn, seats=seats, has_gateway=True, gateway=options))

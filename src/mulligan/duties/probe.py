@@ -57,7 +57,7 @@ class Probe:
 
 
 def _is_wanted(record: ServiceRecord) -> bool:
-    return record.state == "half_open" or record.is_due
+    return (record.state == "half_open" and not record.is_checked) or record.is_due
 
 
 def has_probes(services: Iterable[Service]) -> bool:

@@ -170,15 +170,21 @@ def _consequence(service: ServiceStatus) -> str:
 
 def _half_open(service: ServiceStatus, context: Context) -> Hold:
     since = f" since {context.at(service.since)}" if service.since else ""
-    who = "its own probe" if service.has_probe else counted(service.probes, "job")
-    rest = "succeeds" if service.has_probe or service.probes == 1 else "succeed"
-    done = f" ({service.probes_succeeded} of {service.probes} did)" if service.probes > 1 else ""
     return Hold(
         code=HoldCode.SERVICE_HALF_OPEN,
-        sentence=f"Its service {service.name!r} is being probed{since}: the other jobs wait until {who} {rest}{done}.",
+        sentence=f"Its service {service.name!r} is being probed{since}: the other jobs wait until {_probes(service)}.",
         by=f"service/{service.name}",
         since=service.since,
     )
+
+
+def _probes(service: ServiceStatus) -> str:
+    if service.is_checked:
+        return "one of those that are tried now succeeds; its health check did"
+    who = "its own probe" if service.has_probe else counted(service.probes, "job")
+    verb = "succeeds" if service.has_probe or service.probes == 1 else "succeed"
+    done = f" ({service.probes_succeeded} of {service.probes} did)" if service.probes > 1 else ""
+    return f"{who} {verb}{done}"
 
 
 def _rate_limits(service: ServiceStatus) -> list[Hold]:

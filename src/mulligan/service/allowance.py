@@ -47,7 +47,9 @@ def claim_allowance(service: Service, state: ServiceState, *, running: int, want
             until = state.held_until(now)
             return Allowance(0, state, None if until is None else until - now)
         case BreakerState.HALF_OPEN:
-            permits = max(0, service.probes - state.probes_succeeded - running)
+            # After a health check, as many as could show that it was wrong.
+            probes = service.min_calls if state.is_checked else service.probes - state.probes_succeeded
+            permits = max(0, probes - running)
             return _take_tokens(service.rate, state, min(wanted, permits), wanted, now)
         case BreakerState.CLOSED:
             return _take_tokens(_current_rate(service, state), state, wanted, wanted, now)

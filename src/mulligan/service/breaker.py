@@ -5,6 +5,9 @@
     open       its cooldown is over, at a claim                                        → half-open
     half-open  a probe failed                                                          → open
                enough probes succeeded                                                 → closed, with a limited pace
+               its health check succeeded, and jobs wait: they probe it
+    … checked  a job's call succeeded                                                  → closed, with a limited pace
+               too many calls in a row failed                                          → open
 
 Each change of state starts a new epoch. Calls of jobs that were claimed in an earlier epoch change nothing.
 """
@@ -24,9 +27,15 @@ from mulligan.values.duration import Duration, parse
 
 
 def record_calls(
-    service: Service, state: ServiceState, figures: Figures, calls: Sequence[ServiceCall], *, now: int
+    service: Service,
+    state: ServiceState,
+    figures: Figures,
+    calls: Sequence[ServiceCall],
+    *,
+    is_awaited: bool = False,
+    now: int,
 ) -> Transition:
-    """Apply the calls of one settle. The figures already contain them."""
+    """Apply the calls of one settle. The figures already contain them. `is_awaited`: jobs wait for the service."""
     current = [call for call in calls if call.epoch == state.epoch]
     if not current or state.forced:
         return Transition(state)
@@ -34,7 +43,9 @@ def record_calls(
         case BreakerState.CLOSED:
             return _record_closed(service, state, figures, current, now)
         case BreakerState.HALF_OPEN:
-            return _record_half_open(service, state, figures, current, now)
+            if state.is_checked:
+                return _record_checked(service, state, figures, current, now)
+            return _record_half_open(service, state, figures, current, is_awaited=is_awaited, now=now)
         case BreakerState.OPEN:
             return Transition(state)
 
@@ -61,14 +72,28 @@ def _record_closed(
 
 
 def _record_half_open(
-    service: Service, state: ServiceState, figures: Figures, calls: list[ServiceCall], now: int
+    service: Service, state: ServiceState, figures: Figures, calls: list[ServiceCall], *, is_awaited: bool, now: int
 ) -> Transition:
     if not all(call.ok for call in calls):
         return _open(service, state, figures, "probe", now=now)
     succeeded = state.probes_succeeded + len(calls)
-    if succeeded < service.probes:
-        return Transition(replace(state, probes_succeeded=succeeded))
+    # A health check may succeed while calls do not.
+    is_checked = is_awaited and all(call.is_check for call in calls)
+    if succeeded < service.probes or is_checked:
+        return Transition(replace(state, probes_succeeded=succeeded, is_checked=succeeded >= service.probes))
     return _close(state, succeeded, now)
+
+
+def _record_checked(
+    service: Service, state: ServiceState, figures: Figures, calls: list[ServiceCall], now: int
+) -> Transition:
+    """One success of a job is enough, and one failure is not: it may be the job's own, and the health check is well."""
+    if any(call.ok and not call.is_check for call in calls):
+        return _close(state, state.probes_succeeded, now)
+    is_unwell = any(call.is_check and not call.ok for call in calls)
+    if is_unwell or figures.failures_in_a_row >= service.min_calls:
+        return _open(service, state, figures, "probe", now=now)
+    return Transition(state)
 
 
 def _reason_to_open(service: Service, figures: Figures) -> str | None:
@@ -172,6 +197,7 @@ def _move_to(state: ServiceState, breaker: BreakerState, now: int) -> ServiceSta
         hold=0,
         pace=None,
         probes_succeeded=0,
+        is_checked=False,
         bucket=None,
     )
 

@@ -47,6 +47,7 @@ class ServiceRecord:
     firsts: int = 0
     retries: int = 0
     probes_succeeded: int = 0
+    is_checked: bool = False
     trouble: Mapping[str, Any] | None = None
 
     @property
@@ -104,6 +105,7 @@ class ServiceStatus:
     firsts: int
     retries: int
     probes_succeeded: int
+    is_checked: bool
     trouble: Mapping[str, Any] | None
     ready: int
     parked: int

@@ -25,12 +25,14 @@ _TROUBLED = 0.1
 
 
 class ServiceCall(Struct, frozen=True):
-    """The result of one call: `ok` unless the service failed. `epoch` is the service's when the job was claimed."""
+    """The result of one call: `ok` unless the service failed. `epoch` is the service's when the job was claimed.
+    `is_check`: its health check made the call, not a job."""
 
     at: int
     ok: bool
     is_retry: bool = False
     epoch: int = 0
+    is_check: bool = False
 
 
 class CallResult(Struct, frozen=True, array_like=True):

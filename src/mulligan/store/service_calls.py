@@ -20,11 +20,13 @@ LARGEST_NUMBER = 2**31
 
 
 class CountedCall(NamedTuple):
-    """`epoch` is the epoch of the service at the claim; None if the task called another service than the job's."""
+    """`epoch` is the epoch of the service at the claim; None if the task called another service than the job's.
+    `is_check`: the call was the service's health check."""
 
     ok: bool
     is_retry: bool
     epoch: int | None
+    is_check: bool = False
 
 
 class ServiceHold(NamedTuple):
@@ -51,7 +53,7 @@ class ServiceReport:
         service is closed."""
         other = state.epoch if state.breaker is BreakerState.CLOSED else -1
         return [
-            ServiceCall(now, call.ok, is_retry=call.is_retry, epoch=other if call.epoch is None else call.epoch)
+            ServiceCall(now, call.ok, call.is_retry, other if call.epoch is None else call.epoch, call.is_check)
             for call in self.calls
         ]
 
@@ -63,7 +65,8 @@ def collect_reports(outcomes: Iterable[Outcome]) -> dict[str, ServiceReport]:
         lease = outcome.lease
         for called in outcome.calls:
             name, epoch = (lease.service, lease.service_epoch) if _is_own(called, lease) else (called.service, None)
-            reports.setdefault(name, ServiceReport()).calls.append(CountedCall(called.ok, lease.is_retry, epoch))
+            call = CountedCall(called.ok, lease.is_retry, epoch, is_check=lease.kind == PROBE_KIND)
+            reports.setdefault(name, ServiceReport()).calls.append(call)
         if lease.service:
             _add_own(reports, outcome)
     return reports
@@ -123,7 +126,7 @@ def _add_own(reports: dict[str, ServiceReport], outcome: Outcome) -> None:
     ok = _own_call_succeeded(outcome)
     # A reported call of the job's service takes precedence over what the outcome suggests.
     if ok is not None and not any(_is_own(called, lease) for called in outcome.calls):
-        call = CountedCall(ok, lease.is_retry, lease.service_epoch)
+        call = CountedCall(ok, lease.is_retry, lease.service_epoch, is_check=lease.kind == PROBE_KIND)
         reports.setdefault(lease.service, ServiceReport()).calls.append(call)
     if isinstance(outcome.decision, Retry | Fail | Postpone | Park):
         verdict = outcome.decision.verdict

@@ -64,10 +64,11 @@ class Grant:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The grant as the claim binds it. A half-open service with a `probe=` is probed by that alone. Probes belong
-        to the epoch that begins with them."""
+        """The grant as the claim binds it. A half-open service with a `probe=` is probed by that alone until it
+        succeeds. Probes belong to the epoch that begins with them."""
         state = self.transition.state
-        probes_only = state.breaker is BreakerState.HALF_OPEN and self.service.probe is not None
+        is_probed = state.breaker is BreakerState.HALF_OPEN and not state.is_checked
+        probes_only = is_probed and self.service.probe is not None
         kind = PROBE_KIND if probes_only else None
         return {"service": self.name, "kind": kind, "number": self.allowed.number, "epoch": state.epoch}
 
@@ -214,7 +215,8 @@ class ServiceOperations:
     ) -> Transition:
         service = self._book().of(before.name)
         figures = self._compute_figures(session, service, before)
-        transition = record_calls(service, before, figures, calls, now=session.moment())
+        is_awaited = self._is_awaited(session, before, calls)
+        transition = record_calls(service, before, figures, calls, is_awaited=is_awaited, now=session.moment())
         for wanted in report.holds:
             more = hold(service, transition.state, figures, wanted.length, epoch=wanted.epoch, now=session.moment())
             transition = Transition(more.state, (*transition.changes, *more.changes))
@@ -222,6 +224,11 @@ class ServiceOperations:
             transition = self._add_waiting(session, transition)
         self._write(session, service, before, transition)
         return transition
+
+    def _is_awaited(self, session: Session, before: ServiceState, calls: Sequence[ServiceCall]) -> bool:
+        """Whether jobs wait for a service whose health check has just succeeded."""
+        is_checked = any(call.is_check and call.ok and call.epoch == before.epoch for call in calls)
+        return is_checked and self._count(session, "service_waiting", service=before.name, limit=1) > 0
 
     def _add_waiting(self, session: Session, transition: Transition) -> Transition:
         """Add to the changes how many jobs wait for the service, counted up to a limit."""
@@ -336,6 +343,7 @@ class ServiceOperations:
             firsts=figures.firsts,
             retries=figures.retries,
             probes_succeeded=state.probes_succeeded,
+            is_checked=state.is_checked,
             trouble=state.trouble,
         )
 

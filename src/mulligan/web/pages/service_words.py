@@ -199,6 +199,10 @@ def _by(actor: str | None, reason: str | None) -> str:
 
 
 def _probed(service: ServiceStatus) -> Sentence:
+    if service.is_checked:
+        who = f"Its own probe succeeded. {plural(service.min_calls, 'job')} at most try it at once."
+        tail = " It closes when one of them succeeds, and opens again when they all fail."
+        return Sentence((f"{service.name} is being probed. ", *_wait(service)), (who, tail))
     if service.has_probe:
         who = "Its own probe is sent."
     else:
