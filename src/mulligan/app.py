@@ -554,12 +554,12 @@ class App:
         """Return the cursors of all projections, the one that is furthest behind first."""
         return self.wiring.events.projections()
 
-    def drop_projection(self, name: str) -> None:
+    def drop_projection(self, name: str, *, request_id: str | None = None) -> None:
         """Delete the cursor of a projection, so that no events are kept for it. A later use starts from the beginning.
 
         Raises UnknownProjection, with the names that exist.
         """
-        self.wiring.events.drop_projection(name)
+        self.wiring.events.drop_projection(name, request_id=request_id)
 
     def now(self) -> datetime:
         """Return the time by the clock of the store, which decides about jobs; in a sandbox, the simulated time."""
@@ -861,13 +861,13 @@ class App:
         """
         return self.wiring.statistics.failures(step=step, since=since, until=until, kind=kind, code=code, owner=owner)
 
-    def rebuild_statistics(self) -> None:
+    def rebuild_statistics(self, *, request_id: str | None = None) -> None:
         """Fold the event log again into failure groups and statistics, as far as the log is complete.
 
         Groups and minutes that are older stay as they are, and so does what people decided. Workers do it with the
         duty `project`; until then numbers are too low, and `statistics().status.is_rebuilding` is True.
         """
-        self.wiring.statistics.rebuild()
+        self.wiring.statistics.rebuild(request_id=request_id)
 
     def metrics(self, prefix: str | None = None) -> str:
         """Return all metrics of this installation in the text format of Prometheus, for a route of your own.

@@ -66,6 +66,19 @@ class AdmissionRules(Bench):
         assert self.store.admit(wanted) == [Admitted(self.now), InFlight(), InFlight(), Admitted(self.now)]
         assert sorted(self._audited()) == ["a", "d"]
 
+    def test_a_mark_stands_for_the_first_request_that_succeeded(self) -> None:
+        at = self.now
+        requests = (None, "digest", "other", None)
+        for number, request in enumerate(requests):
+            known = None if number < 2 else "digest"
+            assert self.store.admit([self._audited_change(f"a{number}", mark="m")]) == [Admitted(at, known)]
+            self.store.admit([], [EndedRequest(f"a{number}", "m", 200, request=request)])
+        # It came too late: the mark has another holder.
+        self.store.admit([self._audited_change("b", mark="n")])
+        self.store.admit([], [EndedRequest("a0", "n", 200, request="late")])
+        self.advance(MARKED_FOR)
+        assert self.store.admit([self._audited_change("c", mark="n")]) == [Admitted(at)]
+
     def test_a_request_id_that_is_no_mark_is_recorded_with_each_change(self) -> None:
         changes = [NewAuditEntry(id=name, actor="ann", action="POST /hooks", request_id="m") for name in "ab"]
         wanted = [AdmissionRequest(subject="key/k", rate=FAST, change=change) for change in changes]

@@ -1,13 +1,17 @@
 """An Idempotency-Key makes a change repeatable."""
 
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from world import World
+import pytest
+from starlette.testclient import TestClient
+from world import API, World
 
 from mulligan.values.clock import SystemClock
 from mulligan.values.ids import uuid7
+from mulligan.web.server import asgi
 
 BODY = {"kind": "convert", "arguments": {"path": "a"}}
 
@@ -36,6 +40,39 @@ def test_a_key_for_another_body_is_refused(world: World) -> None:
     for other in ({**BODY, "arguments": {"path": "b"}}, {"kind": "reject"}):
         answer = world.acme.post("jobs", json=other, **key("mine"))
         assert answer.status_code == 422 and answer.json()["code"] == "IDEMPOTENCY_KEY_REUSED"
+
+
+@pytest.fixture
+def acme(world: World) -> Iterator[TestClient]:
+    """A client with a stored key."""
+    token = world.app.create_key(owner="acme", name="acme").token
+    with world.client(token, asgi(world.app), base_url=f"http://localhost{API}") as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    "other", [{"delay": "1h"}, {"tags": ["eu"]}, {"priority": 5}, {"deadline": "2h"}, {"queue": "bulk"}], ids=repr
+)
+def test_a_key_for_the_same_job_with_other_options_is_refused(acme: TestClient, other: dict[str, Any]) -> None:
+    first = acme.post("jobs", json=BODY, **key(f"options {other}")).json()
+    answer = acme.post("jobs", json={**BODY, **other}, **key(f"options {other}"))
+    assert answer.status_code == 422 and answer.json()["code"] == "IDEMPOTENCY_KEY_REUSED"
+    reordered = dict(reversed(BODY.items()))
+    assert acme.post("jobs", json=reordered, **key(f"options {other}")).json()["id"] == first["id"]
+
+
+def test_a_key_of_a_request_that_was_refused_may_be_used_for_one_that_is_right(acme: TestClient) -> None:
+    assert acme.post("jobs", json={**BODY, "delay": "soon"}, **key("right")).status_code == 400
+    assert acme.post("jobs", json={**BODY, "delay": "1h"}, **key("right")).status_code == 201
+
+
+def test_a_key_belongs_to_one_address(acme: TestClient) -> None:
+    first, second = (acme.post("batches", json={"name": name}).json()["id"] for name in "ab")
+    assert acme.post(f"batches/{first}/jobs", json={"jobs": [BODY]}, **key("one address")).status_code == 201
+    answer = acme.post(f"batches/{second}/jobs", json={"jobs": [BODY]}, **key("one address"))
+    assert answer.json()["code"] == "IDEMPOTENCY_KEY_REUSED"
+    more = acme.post(f"batches/{first}/jobs", json={"jobs": [BODY, BODY]}, **key("one address"))
+    assert more.json()["code"] == "IDEMPOTENCY_KEY_REUSED"
 
 
 def test_keys_of_two_owners_are_different(world: World) -> None:

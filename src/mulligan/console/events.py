@@ -10,6 +10,7 @@ from mulligan.console.arguments import (
     PAGE_SIZE,
     POSITION,
     PROJECTION,
+    REQUEST_ID,
     TIME,
     TYPES,
     check,
@@ -18,6 +19,7 @@ from mulligan.errors import BadArgument, UnknownProjection
 from mulligan.records.event import Cursor, Event, EventFilter, EventPage
 from mulligan.records.progress import Progress
 from mulligan.store.projections import Apply
+from mulligan.store.requests import NOTHING, to_once
 from mulligan.store.store import Store
 
 
@@ -90,7 +92,11 @@ class EventLog:
     def projections(self) -> list[Cursor]:
         return self.store().cursors()
 
-    @check(name=PROJECTION)
-    def drop_projection(self, name: str) -> None:
+    @check(name=PROJECTION, request_id=REQUEST_ID)
+    def drop_projection(self, name: str, *, request_id: str | None = None) -> None:
+        once = to_once(request_id, "drop projection", NOTHING, name=name)
+        self.store().in_parts(once, lambda: self._drop(name))
+
+    def _drop(self, name: str) -> None:
         if not self.store().drop_cursor(name):
             raise UnknownProjection(name, [cursor.name for cursor in self.store().cursors()])

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from mulligan.console.arguments import NAME, OUTCOME, SPAN, STATISTIC_ROWS, STEP, TIME, check
+from mulligan.console.arguments import NAME, OUTCOME, REQUEST_ID, SPAN, STATISTIC_ROWS, STEP, TIME, check
 from mulligan.errors import BadArgument
 from mulligan.records.statistics import BOUNDS, SPANS, FailureTrend, Statistics, judge_retries
+from mulligan.store.requests import NOTHING, to_once
 from mulligan.store.store import Store
 from mulligan.values.duration import Duration, parse
 
@@ -88,5 +89,6 @@ class StatisticConsole:
             since=since, until=until, step=length, points=tuple(points), status=store.projection_status()
         )
 
-    def rebuild(self) -> None:
-        self.store().rebuild_projection()
+    @check(request_id=REQUEST_ID)
+    def rebuild(self, *, request_id: str | None = None) -> None:
+        self.store().in_parts(to_once(request_id, "rebuild statistics", NOTHING), self.store().rebuild_projection)

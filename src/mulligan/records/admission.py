@@ -40,7 +40,8 @@ class AdmissionRequest:
 
 @dataclass(frozen=True, slots=True)
 class EndedRequest:
-    """A change that has ended: its entry in the audit, its mark, its status, and the hashes of the entry."""
+    """A change that has ended: its entry in the audit, its mark, its status, and the hashes of the entry. `request` is
+    the digest of a request that succeeded: from now on its mark stands for this request."""
 
     id: str
     mark: str | None
@@ -48,13 +49,16 @@ class EndedRequest:
     target: str | None = None
     before_hash: str | None = None
     after_hash: str | None = None
+    request: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """`first_at` is when the first request with the mark came: for 24 hours the same, whatever happens to it."""
+    """`first_at` is when the first request with the mark came: for 24 hours the same, whatever happens to it. `request`
+    is the digest of the one that succeeded, if one did."""
 
     first_at: datetime | None = None
+    request: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

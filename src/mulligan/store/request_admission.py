@@ -92,8 +92,8 @@ def _ends(ended: Sequence[EndedRequest]) -> list[Named]:
     if not ended:
         return []
     found: list[Named] = [("audit_end", {"ended": to_json(ended)})]
-    if marked := {each.mark: each.id for each in ended if each.mark is not None}:
-        found.append(("in_flight_end", {"marks": to_json(list(marked)), "holders": to_json(list(marked.values()))}))
+    if marked := [each for each in ended if each.mark is not None]:
+        found.append(("in_flight_end", {"ended": to_json(marked)}))
     return found
 
 
@@ -126,13 +126,12 @@ def _take(admitted: Sequence[AdmissionRequest]) -> list[Named]:
 
 
 def _answer_marked(wanted: Sequence[AdmissionRequest], answers: Sequence[Admission], taken: Rows) -> list[Admission]:
-    """`taken` has the time of the first request with a mark, by the holders that have one now."""
-    first_at = {row["holder"]: from_time(row["at"]) for row in taken}
+    """`taken` has what is known of earlier requests with a mark, by the holders that have one now."""
+    admitted = {row["holder"]: Admitted(from_time(row["at"]), row["request"]) for row in taken}
     found = list(answers)
     for number, request in enumerate(wanted):
         if request.mark is not None and isinstance(answers[number], Admitted):
-            holder = _holder(request)
-            found[number] = Admitted(first_at[holder]) if holder in first_at else InFlight()
+            found[number] = admitted.get(_holder(request), InFlight())
     return found
 
 

@@ -15,7 +15,7 @@ from mulligan.errors import BadArgument, InvalidArguments
 from mulligan.records.job import Job
 from mulligan.web.access.caller import ANONYMOUS, Caller
 from mulligan.web.access.console import Console
-from mulligan.web.access.idempotency import Repeatable
+from mulligan.web.access.idempotency import Repeatable, digest_request
 from mulligan.web.large import LargeRequests
 from mulligan.web.problems import Problem, respond, to_problem
 from mulligan.web.reading import LARGE_BODY, decode, read_body, read_query
@@ -94,14 +94,20 @@ class Endpoint:
         is_revealed = route.reveals(request)
         call = Call(caller, Console(self.app, caller), request, request_id, first_at, thread, is_revealed)
         if not is_large:
-            return await self._handle(call, arguments, body)
+            return await self._handle(call, arguments, body, repeatable)
         async with self.large.admit(len(body)):
-            return await self._handle(call, arguments, body)
+            return await self._handle(call, arguments, body, repeatable)
 
-    async def _handle(self, call: Call, arguments: dict[str, Any], body: bytes) -> Response:
+    async def _handle(
+        self, call: Call, arguments: dict[str, Any], body: bytes, repeatable: Repeatable | None
+    ) -> Response:
         route = self.route
         if route.body is not None:
             arguments["body"] = await call.compute(partial(decode, body, route.body))
+        if repeatable is not None:
+            request = call.request
+            request.state.digest = await call.compute(lambda: digest_request(request, arguments.get("body")))
+            repeatable.check(request.state.digest)
         if not route.is_async:
             return await asyncio.to_thread(self._call, call, arguments)
         found = await route.handler(call, **arguments)

@@ -6,7 +6,7 @@ import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 
@@ -39,6 +39,7 @@ logger = logging.getLogger("mulligan.web")
 # How often the time of a key's last use is stored, at most.
 NOTED_EVERY = 60.0
 LONGEST_TARGET = 200
+BAD_REQUEST = 400
 # The action of a request that shows the secrets of a job, or of a list of jobs.
 REVEAL = "reveal"
 UNKNOWN_ADDRESS = "unknown"
@@ -118,14 +119,14 @@ class KeyAccess:
             is_marked=request_id is not None,
             used_key=self._find_used(caller.key),
         )
-        first_at = _check(await self._wait(wanted))
+        admitted = _check(await self._wait(wanted))
         if refusal is not None:
             raise refusal
         if change is None:
             yield None
             return
         try:
-            yield None if request_id is None or first_at is None else Repeatable(request_id, first_at)
+            yield _to_repeatable(request_id, admitted)
         except Exception as error:
             await self._end(change, request_id, status_of(error), request)
             raise
@@ -145,7 +146,15 @@ class KeyAccess:
 
     async def _end(self, change: NewAuditEntry, mark: str | None, status: int, request: Request) -> None:
         target, before, after = (getattr(request.state, name, None) for name in ("target", "before", "after"))
-        ended = EndedRequest(change.id, mark, status, None if target is None else _bounded(target), before, after)
+        ended = EndedRequest(
+            change.id,
+            mark,
+            status,
+            None if target is None else _bounded(target),
+            before,
+            after,
+            getattr(request.state, "digest", None) if status < BAD_REQUEST else None,
+        )
         try:
             await self._admissions.end(ended)
         except MulliganError as error:
@@ -203,10 +212,16 @@ def _refusal(caller: Caller, route: Terms, *, reveals: bool) -> Problem | None:
     return None
 
 
-def _check(admission: Admission) -> datetime | None:
+def _to_repeatable(request_id: str | None, admitted: Admitted) -> Repeatable | None:
+    if request_id is None or admitted.first_at is None:
+        return None
+    return Repeatable(request_id, admitted.first_at, admitted.request)
+
+
+def _check(admission: Admission) -> Admitted:
     match admission:
         case Admitted():
-            return admission.first_at
+            return admission
         case RateExceeded():
             raise _too_many(admission.retry_after)
         case InFlight():

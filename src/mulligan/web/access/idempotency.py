@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
+from typing import Any
 
+import msgspec
 from starlette.requests import Request
 
 from mulligan.values.ids import id_from
@@ -15,10 +18,18 @@ LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class Repeatable:
-    """A change with an Idempotency-Key: its request id, and when the first request with the key came."""
+    """A change with an Idempotency-Key: its request id, when the first request with the key came, and the digest of the
+    one that succeeded, if one did."""
 
     request_id: str
     first_at: datetime
+    request: str | None = None
+
+    def check(self, digest: str) -> None:
+        """Raises a Problem, 422, if another request than this one succeeded under the key."""
+        if self.request not in (None, digest):
+            message = f"this {HEADER} belongs to another request; give each request a key of its own"
+            raise Problem(422, "IDEMPOTENCY_KEY_REUSED", message)
 
 
 def read_request_id(request: Request, caller: Caller, name: str | None = None) -> str | None:
@@ -31,6 +42,12 @@ def read_request_id(request: Request, caller: Caller, name: str | None = None) -
         raise Problem(400, "VALIDATION_ERROR", f"{HEADER} must be given once, with 1 to {LONGEST} printable characters")
     scope = "" if caller.owner is None else f"/{caller.owner}"
     return id_from(f"http\0{scope}\0{given[0]}")
+
+
+def digest_request(request: Request, body: Any) -> str:
+    """Requests that ask for the same have the same digest, in whatever order their fields are."""
+    address = f"{request.method} {request.scope['path']}?{request.url.query}\0"
+    return sha256(address.encode() + msgspec.json.encode(body, order="sorted")).hexdigest()
 
 
 def _is_printable(text: str) -> bool:

@@ -171,7 +171,7 @@ class Dropped(msgspec.Struct, kw_only=True):
 )
 def drop_projection(call: Call, name: str) -> Any:
     """Drop a projection that is not used any more. No events are kept for it any longer."""
-    call.console.drop_projection(name)
+    call.console.drop_projection(name, request_id=call.request_id)
     return Dropped(dropped=name)
 
 

@@ -52,4 +52,4 @@ def statistics(call: Call, query: StatisticsQuery) -> Any:
 @routes.post("/statistics/rebuild", scope=Scope.OPERATE, is_admin=True)
 def rebuild_statistics(call: Call) -> None:
     """Fold the event log again into failure groups and statistics, as far as it is complete. Workers do it."""
-    call.console.rebuild_statistics()
+    call.console.rebuild_statistics(request_id=call.request_id)

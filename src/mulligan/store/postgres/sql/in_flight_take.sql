@@ -6,4 +6,4 @@ ORDER BY mark COLLATE "C"
 ON CONFLICT (mark) DO UPDATE
 SET holder = excluded.holder, until = excluded.until
 WHERE known.until <= {{clock}}
-RETURNING holder, at
+RETURNING holder, at, request

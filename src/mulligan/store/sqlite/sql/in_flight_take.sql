@@ -6,4 +6,4 @@ WHERE true
 ON CONFLICT (mark) DO UPDATE
 SET holder = excluded.holder, until = excluded.until
 WHERE mulligan_in_flight.until <= :now
-RETURNING holder, at
+RETURNING holder, at, request
