@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -27,9 +28,12 @@ ARGUMENTS = (
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     *(("--no-sandbox",) if os.geteuid() == 0 else ()),
 )
-# A browser that takes longer to close a page does not do so at all.
+# A browser that takes longer to open a page or to close one does not do so at all.
+OPEN_WITHIN = timedelta(seconds=20)
 CLOSE_WITHIN = timedelta(seconds=10)
 START_WITHIN = timedelta(seconds=60)
+# A driver ends when its input does.
+STOP_WITHIN = timedelta(seconds=20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,51 +42,88 @@ class Viewport:
     height: int = 800
 
 
-@dataclass(slots=True, eq=False)
-class Running:
-    """A Chromium with the number of its pages. One that could not close a page is worn out."""
+class Process:
+    """One that can be killed once. The number of a process that is gone may be another program's by now, so Linux is
+    asked for a handle."""
 
-    chromium: Chromium
-    process: int
-    pages: int = 0
-    is_worn_out: bool = False
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._handle = os.pidfd_open(number) if sys.platform == "linux" else None
 
     def kill(self) -> None:
-        # The number of one that is gone may be another program's by now.
-        if self.chromium.is_connected():
-            with suppress(ProcessLookupError):
-                os.kill(self.process, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            if self._handle is None:
+                os.kill(self.number, signal.SIGKILL)
+            else:
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+        if self._handle is not None:
+            os.close(self._handle)
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """A Chromium with its driver and the number of its pages. One that could not open or close a page is worn out."""
+
+    driver: Playwright
+    chromium: Chromium
+    process: Process
+    pages: int = 0
+    is_worn_out: bool = False
+    is_over: bool = False
+
+    @property
+    def is_fit(self) -> bool:
+        # Without its driver, a browser is still called connected.
+        return self.chromium.is_connected() and not self.is_worn_out
 
 
 class Browser:
     """Started when the first page is opened, and again when it is gone or worn out. `find` says which program it is."""
 
-    def __init__(self, find: Callable[[], str], egress: Egress, *, close_within: timedelta = CLOSE_WITHIN) -> None:
-        self._find, self._egress, self._close_within = find, egress, close_within
-        self._lock = asyncio.Lock()
-        self._playwright: Playwright | None = None
+    def __init__(
+        self,
+        find: Callable[[], str],
+        egress: Egress,
+        *,
+        open_within: timedelta = OPEN_WITHIN,
+        close_within: timedelta = CLOSE_WITHIN,
+    ) -> None:
+        self._find, self._egress = find, egress
+        self._open_within, self._close_within = open_within, close_within
+        self._starting: asyncio.Task[Running] | None = None
         self._running: Running | None = None
+        self._stops: set[asyncio.Task[None]] = set()
         self.starts = 0
 
     @property
     def process(self) -> int | None:
         """That of the browser in which the next page is opened."""
-        return None if self._running is None else self._running.process
+        return None if self._running is None else self._running.process.number
 
     @asynccontextmanager
     async def page(self, viewport: Viewport) -> AsyncIterator[tuple[Page, Proxy]]:
-        """A page that shares nothing with any other."""
+        """A page that shares nothing with any other. Raises TimeoutError if the browser does not open it in time."""
         async with self._borrowed() as running, Proxy(self._egress).listening() as proxy:
-            context = await running.chromium.new_context(
-                viewport={"width": viewport.width, "height": viewport.height},
-                proxy={"server": proxy.address},
-                service_workers="block",
-                accept_downloads=False,
-            )
+            page = await self._open(running, viewport, proxy)
             try:
-                yield await context.new_page(), proxy
+                yield page, proxy
             finally:
-                running.is_worn_out |= not await self._could_close(context.close())
+                running.is_worn_out |= not await self._could_close(page.context.close())
+
+    async def _open(self, running: Running, viewport: Viewport, proxy: Proxy) -> Page:
+        """Whatever prevents it, a cancellation too, may leave half a page behind: the browser gets no other."""
+        try:
+            async with asyncio.timeout(self._open_within.total_seconds()):
+                context = await running.chromium.new_context(
+                    viewport={"width": viewport.width, "height": viewport.height},
+                    proxy={"server": proxy.address},
+                    service_workers="block",
+                    accept_downloads=False,
+                )
+                return await context.new_page()
+        except BaseException:
+            running.is_worn_out = True
+            raise
 
     @asynccontextmanager
     async def _borrowed(self) -> AsyncIterator[Running]:
@@ -94,48 +135,77 @@ class Browser:
             yield running
         finally:
             running.pages -= 1
-            if running.is_worn_out and not running.pages:
-                running.kill()
+            self._end_unfit(running)
 
     async def _started(self) -> Running:
-        async with self._lock:
-            running = self._running
-            if running is None or running.is_worn_out or not running.chromium.is_connected():
-                running = self._running = await self._start()
-            return running
+        """A start goes on if the page that asked for it is given up: the next one needs a browser too."""
+        if self._running is not None:
+            self._end_unfit(self._running)
+        if self._running is not None and self._running.is_fit:
+            return self._running
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.create_task(self._start())
+        return await asyncio.shield(self._starting)
 
     async def _start(self) -> Running:
         program = self._find()
-        if self._playwright is None:
-            self._playwright = await async_playwright().start()
-        found = await self._playwright.chromium.launch(
-            executable_path=program,
-            args=list(ARGUMENTS),
-            # The worker handles signals: it waits for the jobs that run.
-            handle_sigint=False,
-            handle_sigterm=False,
-            handle_sighup=False,
-            timeout=START_WITHIN.total_seconds() * 1_000,
-        )
+        async with asyncio.timeout(START_WITHIN.total_seconds()):
+            driver = await async_playwright().start()
+            try:
+                chromium = await driver.chromium.launch(
+                    executable_path=program,
+                    args=list(ARGUMENTS),
+                    # The worker handles signals: it waits for the jobs that run.
+                    handle_sigint=False,
+                    handle_sigterm=False,
+                    handle_sighup=False,
+                )
+                self._running = Running(driver, chromium, Process(await _process_of(chromium)))
+            except BaseException:
+                self._stop_later(driver)
+                raise
         self.starts += 1
-        return Running(found, await _process_of(found))
+        return self._running
+
+    def _end_unfit(self, running: Running) -> None:
+        """Once its last page is gone."""
+        if not (running.pages or running.is_fit or running.is_over):
+            self._end(running)
+
+    def _end(self, running: Running) -> None:
+        running.is_over = True
+        running.process.kill()
+        self._stop_later(running.driver)
+        if self._running is running:
+            self._running = None
+
+    def _stop_later(self, driver: Playwright) -> None:
+        """No page waits for it."""
+        task = asyncio.create_task(self._stop_driver(driver))
+        self._stops.add(task)
+        task.add_done_callback(self._stops.discard)
+
+    async def _stop_driver(self, driver: Playwright) -> None:
+        with suppress(TimeoutError, Error, OSError):
+            async with asyncio.timeout(STOP_WITHIN.total_seconds()):
+                await driver.stop()
 
     async def _could_close(self, closing: Awaitable[None]) -> bool:
         try:
             async with asyncio.timeout(self._close_within.total_seconds()):
                 await closing
-        except TimeoutError:
+        except (TimeoutError, Error):
             return False
-        except Error:
-            # The browser is gone already.
-            return True
         return True
 
     async def stop(self) -> None:
-        if self._running is not None and not await self._could_close(self._running.chromium.close()):
-            self._running.kill()
-        if self._playwright is not None:
-            await self._playwright.stop()
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.gather(self._starting, return_exceptions=True)
+        if self._running is not None:
+            await self._could_close(self._running.chromium.close())
+            self._end(self._running)
+        await asyncio.gather(*self._stops)
 
 
 async def _process_of(chromium: Chromium) -> int:

@@ -67,10 +67,22 @@ def is_below(process: int, ancestor: int | None) -> bool:
         if process == ancestor:
             return True
         try:
-            process = int((Path("/proc") / str(process) / "stat").read_text().rpartition(")")[2].split()[1])
+            process = parent_of(process)
         except OSError:
             return False
     return False
+
+
+def parent_of(process: int | None) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def is_gone(process: int | None) -> bool:
+    """A process that ended and was not waited for yet is gone too."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def test_s2_a_killed_browser_costs_one_retry_and_is_started_again(watched: World, browsers: list[Browser]) -> None:
@@ -86,12 +98,62 @@ def test_s2_a_killed_browser_costs_one_retry_and_is_started_again(watched: World
     assert browser.starts == starts + 1
 
 
-def test_s2_a_page_that_cannot_be_closed_ends_no_other(sites: Sites) -> None:
-    """Its browser is left to the pages that are open, and killed with the last of them."""
+def test_s2_a_driver_that_is_gone_costs_one_retry(watched: World, browsers: list[Browser]) -> None:
+    """The browser speaks to no one any more, also if it runs on: it gets no other pages, and ends."""
+    assert watched.wait(watched.submit(watched.sites.url()))["status"] == "COMPLETED"
+    [browser] = browsers
+    old, starts = browser.process, browser.starts
+    driver = parent_of(old)
+    assert b"run-driver" in Path(f"/proc/{driver}/cmdline").read_bytes()
+    os.kill(driver, signal.SIGKILL)
+    eventually(lambda: is_gone(driver))
+    shown = watched.wait(watched.submit(watched.sites.url(host="driverless.test")))
+    assert shown["status"] == "COMPLETED"
+    assert shown["retryCount"] <= 1
+    assert (browser.starts, is_gone(browser.process)) == (starts + 1, False)
+    eventually(lambda: is_gone(old))
+
+
+def new_browser(sites: Sites, **options: Any) -> Browser:
     egress = Egress(ports=(80, 443), endpoints=parse_endpoints(sites.endpoint), resolve=Resolver())
+    return Browser(lambda: find_chromium(Options()), egress, **options)
+
+
+@pytest.mark.parametrize("how", ["given up", "cancelled"])
+def test_s2_a_browser_that_hangs_while_idle_is_replaced(sites: Sites, how: str) -> None:
+    """Whoever asks it for a page waits for a bounded time, and ends its use."""
+    patience = timedelta(seconds=0.5 if how == "given up" else 60)
+
+    async def visit(browser: Browser) -> str:
+        async with browser.page(Viewport()) as (page, _):
+            await page.goto(sites.url())
+            return await page.title()
 
     async def run() -> None:
-        browser = Browser(lambda: find_chromium(Options()), egress, close_within=timedelta(0))
+        browser = new_browser(sites)
+        try:
+            assert await visit(browser) == "A page"
+            frozen, driver = browser.process, parent_of(browser.process)
+            assert frozen is not None
+            os.kill(frozen, signal.SIGSTOP)
+            browser._open_within = patience
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(None if how == "given up" else 0.5):
+                    await visit(browser)
+            browser._open_within = timedelta(seconds=60)
+            assert await visit(browser) == "A page"
+            await asyncio.to_thread(eventually, lambda: is_gone(frozen) and is_gone(driver))
+        finally:
+            await browser.stop()
+
+    asyncio.run(run())
+
+
+def test_s2_a_page_that_cannot_be_closed_ends_no_other(sites: Sites) -> None:
+    """Its browser is left to the pages that are open, and killed with the last of them."""
+
+    async def run() -> None:
+        browser = new_browser(sites, close_within=timedelta(0))
         try:
             async with browser.page(Viewport()) as (other, _):
                 async with browser.page(Viewport()):
@@ -101,7 +163,7 @@ def test_s2_a_page_that_cannot_be_closed_ends_no_other(sites: Sites) -> None:
                     assert browser.process != worn_out
                     await fresh.goto(sites.url())
                 assert (await other.title(), browser.starts) == ("A page", 2)
-            await asyncio.to_thread(eventually, lambda: not Path(f"/proc/{worn_out}").exists())
+            await asyncio.to_thread(eventually, lambda: is_gone(worn_out))
         finally:
             await browser.stop()
 
