@@ -13,6 +13,7 @@ from apps.screenshots.capture import Camera, host_of, without_fragment
 from apps.screenshots.credits import Credits
 from apps.screenshots.options import Options, find_chromium, read_options
 from apps.screenshots.results import Results
+from apps.screenshots.submission_keys import SubmissionKeys
 from mulligan import (
     App,
     Egress,
@@ -77,6 +78,7 @@ class Screenshots:
         self.egress = Egress(ports=self.options.ports, endpoints=self.options.allowed)
         self.database = Database(url)
         self.credits = Credits(self.database, first=self.options.credits, costs=COSTS)
+        self.submission_keys = SubmissionKeys(self.database)
         self.results = Results(self.options.results)
         self.app = _build(url, self.options, self._lifespan)
         self._add_upkeep()

@@ -10,7 +10,6 @@ from apps.screenshots.app import COSTS, TAG, Screenshots
 from apps.screenshots.capture import WIDEST, without_fragment
 from apps.screenshots.words import was_retried
 from mulligan import (
-    Conflict,
     IllegalMove,
     InsufficientCredits,
     IntakePaused,
@@ -58,22 +57,41 @@ class Captures:
     def submit(self, caller: Caller, order: Order, *, key: str | None = None) -> Job[Any]:
         """Reserve the credits and store the job, both or neither. The same `key` gives the same job. Raises Refusal."""
         self._check_target(order.url)
-        task, arguments = self._call(order)
         try:
-            with self._all.database.transaction() as connection:
-                options = task.options(owner=caller.owner, tags=[TAG], connection=connection, id=key)
-                job: Job[Any] = options.enqueue(order.url, **arguments)
-                if not self._all.credits.is_reserved(connection, job.id):
-                    self._all.credits.reserve(connection, caller.owner, job.id, COSTS[job.kind])
-                return job
+            while True:
+                with self._all.database.transaction() as connection:
+                    taken = None if key is None else self._all.submission_keys.take(connection, caller.owner, key)
+                    if taken is None:
+                        return self._store(connection, caller, order, key)
+                if (job := self._repeated(caller, order, taken)) is not None:
+                    return job
+                with self._all.database.transaction() as connection:
+                    self._all.submission_keys.free(connection, caller.owner, str(key), taken)
         except InsufficientCredits as error:
             raise _insufficient(error) from None
-        except Conflict:
-            raise Refusal(409, "CONFLICT", "This Idempotency-Key was used for another capture.") from None
         except (SubmitRateExceeded, TooManyJobs) as error:
             raise Refusal(429, "TOO_MANY_JOBS", str(error)) from None
         except IntakePaused:
             raise Refusal(503, "PAUSED", "New captures are not accepted at the moment.") from None
+
+    def _store(self, connection: Any, caller: Caller, order: Order, key: str | None) -> Job[Any]:
+        task, arguments = self._call(order)
+        job: Job[Any] = task.options(owner=caller.owner, tags=[TAG], connection=connection).enqueue(**arguments)
+        self._all.credits.reserve(connection, caller.owner, job.id, COSTS[job.kind])
+        if key is not None:
+            self._all.submission_keys.name(connection, caller.owner, key, job.id)
+        return job
+
+    def _repeated(self, caller: Caller, order: Order, job_id: str) -> Job[Any] | None:
+        """The job that was submitted with the same key. None if it is gone."""
+        task, arguments = self._call(order)
+        try:
+            job = self._app.job(job_id, owner=caller.owner)
+        except JobNotFound:
+            return None
+        if (job.kind, job.arguments) != (task.name, arguments):
+            raise Refusal(409, "CONFLICT", "This Idempotency-Key was used for another capture.")
+        return job
 
     def find(self, caller: Caller, job_id: str) -> Job[Any]:
         """Raises Refusal, also for what belongs to another owner."""
@@ -122,10 +140,10 @@ class Captures:
         return self._app.queue_position(job.id)
 
     def _call(self, order: Order) -> tuple[Any, dict[str, Any]]:
-        sides = {"width": order.width, "height": order.height}
+        arguments = {"url": order.url, "width": order.width, "height": order.height}
         if order.format == "PDF":
-            return self._all.pdf_generation, sides
-        return self._all.screenshot, {**sides, "full_page": order.full_page}
+            return self._all.pdf_generation, arguments
+        return self._all.screenshot, {**arguments, "full_page": order.full_page}
 
     def _check_target(self, url: str) -> None:
         """What can be said without asking the network; the rest is checked when the page is opened."""

@@ -90,9 +90,6 @@ class Credits:
         values = {"job": job, "owner": owner, "amount": amount, "is_held": True, "generation": 0}
         connection.execute(self.reservations.insert().values(values))
 
-    def is_reserved(self, connection: Connection, job: str) -> bool:
-        return self.find(connection, job) is not None
-
     def find(self, connection: Connection, job: str) -> Any:
         return connection.execute(select(self.reservations).where(self.reservations.c.job == job)).first()
 

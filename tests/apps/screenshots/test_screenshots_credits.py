@@ -2,14 +2,16 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 from screenshots_world import NOWHERE, PRIVATE, World
 from test_screenshots_api import claim, make_stuck
 
-from mulligan import InsufficientCredits, JobFilter, State
+from mulligan import InsufficientCredits, JobFilter, JobNotFound, State
 
 
 @pytest.fixture
@@ -130,6 +132,54 @@ def test_s4_the_same_idempotency_key_is_charged_once(world: World) -> None:
     other = world.acme.post("/screenshots", json={"url": PRIVATE}, headers=headers)
     assert (other.status_code, other.json()["error"]) == (409, "CONFLICT")
     world.check_ledger()
+
+
+def submit_with_key(client: httpx.Client, key: str, **fields: Any) -> httpx.Response:
+    return client.post("/screenshots", json={"url": NOWHERE, **fields}, headers={"idempotency-key": key})
+
+
+def test_s1_an_idempotency_key_is_the_owners_own(world: World) -> None:
+    """Also if it looks like the id of a job: it finds none, is none, and keeps the order of the list."""
+    globex, key = world.client("globex"), str(uuid4())
+    first, second = submit_with_key(world.acme, key), submit_with_key(globex, key)
+    assert (first.status_code, second.status_code) == (202, 202)
+    assert len({key, first.json()["jobId"], second.json()["jobId"]}) == 3
+    probe = submit_with_key(globex, first.json()["jobId"])
+    assert (probe.status_code, probe.json()["jobId"] != first.json()["jobId"]) == (202, True)
+    ids = [submit_with_key(world.acme, str(uuid4())).json()["jobId"] for _ in range(5)]
+    listed = [each["jobId"] for each in world.acme.get("/screenshots").json()["screenshots"]]
+    assert listed == [*reversed(ids), first.json()["jobId"]]
+    world.check_ledger()
+
+
+def test_s1_an_idempotency_key_is_for_one_capture_of_either_kind(world: World) -> None:
+    assert submit_with_key(world.acme, "page 7", format="PNG").status_code == 202
+    for other in ({"format": "PDF"}, {"fullPage": True}, {"viewport": {"width": 1_000, "height": 800}}):
+        answer = submit_with_key(world.acme, "page 7", **other)
+        assert (answer.status_code, answer.json()["error"]) == (409, "CONFLICT")
+    assert world.balance() == 99
+
+
+def test_s1_an_idempotency_key_is_free_when_its_capture_is_gone(world: World) -> None:
+    first = submit_with_key(world.acme, "page 7").json()["jobId"]
+    world.acme.post(f"/screenshots/{first}/cancel")
+    world.app.run_until_idle(timeout="30s")
+    world.app.purge(JobFilter(state=State.CANCELLED), older_than="0s", dry_run=False)
+    world.app.run_until_idle(timeout="30s")
+    with pytest.raises(JobNotFound):
+        world.app.job(first)
+    second = submit_with_key(world.acme, "page 7", format="PDF")
+    assert (second.status_code, second.json()["format"]) == (202, "PDF")
+
+
+def test_s4_a_key_that_comes_many_times_at_once_is_charged_once(make_world: Callable[..., Any]) -> None:
+    with make_world(credits=1) as world, ThreadPoolExecutor(8) as threads:
+        # Before the threads, which would make it several times.
+        client = world.acme
+        answers = list(threads.map(lambda _: submit_with_key(client, "page 7"), range(8)))
+        assert {answer.status_code for answer in answers} == {202}
+        assert len({answer.json()["jobId"] for answer in answers}) == 1
+        assert world.balance() == 0
 
 
 def test_s4_many_threads_cannot_spend_more_than_there_is(make_world: Callable[..., Any]) -> None:
