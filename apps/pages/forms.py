@@ -16,8 +16,8 @@ from apps.pages.csrf import FIELD, check_token
 from apps.pages.problems import Problem
 
 LARGEST_FORM = 2**20
-# Beside the file itself.
-LARGEST_FIELDS = 2**16
+# One field beside a file.
+LARGEST_FIELD = 2**16
 MOST_FIELDS = 50
 LONGEST_NAME = 200
 
@@ -50,34 +50,42 @@ class Upload:
     fields: dict[str, str]
 
 
-async def read_form(request: Request) -> dict[str, str]:
-    """The fields of a form of this session. Of fields with the same name, the last."""
+async def read_form(request: Request, *, largest: int = LARGEST_FORM) -> dict[str, str]:
+    """The fields of a form of this session, which has at most `largest` bytes. Of fields with the same name, the
+    last."""
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         raise Problem(415, "VALIDATION_ERROR", "a form is expected")
-    await _read_bounded(request)
-    form = await request.form(max_fields=MOST_FIELDS)
+    await _read_bounded(request, largest)
+    form = await request.form(max_fields=MOST_FIELDS, max_part_size=largest)
     fields = {name: str(value) for name, value in form.items()}
     check_token(request, fields.pop(FIELD, ""))
     return fields
 
 
-async def _read_bounded(request: Request) -> None:
+async def _read_bounded(request: Request, largest: int) -> None:
     pieces, size = [], 0
     async for piece in request.stream():
         size += len(piece)
-        if size > LARGEST_FORM:
-            raise Problem(413, "TOO_LARGE", f"a form has at most {LARGEST_FORM:,} bytes")
+        if size > largest:
+            raise Problem(413, "TOO_LARGE", f"a form has at most {largest:,} bytes")
         pieces.append(piece)
     request._body = b"".join(pieces)
 
 
 async def read_upload(
-    request: Request, folder: Path, *, field: str = "file", limit: int, needs_token: bool = True
+    request: Request,
+    folder: Path,
+    *,
+    field: str = "file",
+    limit: int,
+    largest_field: int = LARGEST_FIELD,
+    needs_token: bool = True,
 ) -> Upload:
     """Store the file of a multipart form in the folder. The caller moves or deletes the file; after an
-    error there is none. Raises TooLarge, NotStored, and Problem for what is no such form."""
+    error there is none. Raises TooLarge, NotStored, and Problem for what is no such form; OSError if there is no
+    folder to write to."""
     with _new_file(folder) as file:
-        reader = _Reader(file, field, limit)
+        reader = _Reader(file, field, limit, largest_field)
         await _parse(request, reader)
         if needs_token:
             check_token(request, reader.fields.pop(FIELD, ""))
@@ -121,6 +129,7 @@ class _Reader:
     file: IO[bytes]
     wanted: str
     limit: int
+    largest_field: int
     fields: dict[str, str] = field(default_factory=dict)
     name: str | None = None
     size: int = 0
@@ -172,7 +181,7 @@ class _Reader:
         piece = data[start:end]
         if not self._is_file:
             self._value += piece
-            if len(self._value) > LARGEST_FIELDS:
+            if len(self._value) > self.largest_field:
                 raise Problem(413, "TOO_LARGE", f"the field {self._part:.50} is too long")
             return
         self.size += len(piece)

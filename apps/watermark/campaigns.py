@@ -69,9 +69,11 @@ class Campaigns:
     def __init__(self, database: Database, tables: Tables) -> None:
         self._database, self._tables = database, tables
 
-    def create(self, account: str, choice: Choice, *, video_name: str, video_size: int) -> Campaign:
+    def create(
+        self, account: str, choice: Choice, *, video_name: str, video_size: int, campaign_id: str | None = None
+    ) -> Campaign:
         campaign = Campaign(
-            id=secrets.token_hex(16),
+            id=campaign_id or new_id(),
             account=account,
             name=choice.name,
             video_name=video_name,
@@ -185,6 +187,10 @@ class Campaigns:
         with self._database.transaction() as connection:
             changed = connection.execute(update(table).where(is_left).values(downloads=table.c.downloads + 1))
         return bool(changed.rowcount)
+
+
+def new_id() -> str:
+    return secrets.token_hex(16)
 
 
 def _settings(choice: Choice) -> dict[str, Any]:

@@ -8,12 +8,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from apps.pages.accounts import require_account
-from apps.pages.forms import TooLarge, Upload, read_upload
+from apps.pages.forms import Upload
 from apps.pages.problems import Problem
 from apps.pages.render import page
 from apps.watermark.app import Watermark
 from apps.watermark.detections import Detection, new_id
 from apps.watermark.mark import THRESHOLD
+from apps.watermark.uploads import kept, read_video
 from mulligan import Job, JobNotFound
 
 SEE_OTHER = 303
@@ -45,11 +46,7 @@ class DetectionPages:
 
     async def create(self, request: Request) -> Response:
         account = await asyncio.to_thread(require_account, request)
-        limit = self._watermark.options.largest_upload
-        try:
-            upload = await read_upload(request, self._watermark.files.folder, field="video", limit=limit)
-        except TooLarge:
-            raise Problem(413, "TOO_LARGE", f"A video has at most {limit / 2**20:,.0f} MiB.") from None
+        upload = await read_video(request, self._watermark)
         try:
             detection = await asyncio.to_thread(self._create, account.id, upload)
         finally:
@@ -71,10 +68,10 @@ class DetectionPages:
             )
             return str(submission.enqueue(detection).id)
 
-        watermark.files.keep(upload.path, watermark.files.suspect(account, detection))
-        return watermark.detections.create(
-            detection, account=account, campaign=campaign, video_name=upload.name, enqueue=enqueue
-        )
+        with kept(watermark, upload, watermark.files.suspect(account, detection)):
+            return watermark.detections.create(
+                detection, account=account, campaign=campaign, video_name=upload.name, enqueue=enqueue
+            )
 
     def show(self, request: Request) -> Response:
         account = require_account(request)

@@ -6,6 +6,9 @@ from datetime import UTC, datetime, timedelta
 from apps.watermark.campaigns import LONGEST_NAME, MOST_RECIPIENTS, Choice
 
 MOST_DOWNLOADS, MOST_ATTEMPTS = 1_000_000, 20
+# The bytes of as many recipients as there may be, one a line; then those of a form that encodes each byte as three.
+LARGEST_FIELD = MOST_RECIPIENTS * (4 * LONGEST_NAME + 2)
+LARGEST_FORM = 3 * LARGEST_FIELD + 2**16
 LATEST = timedelta(days=3_650)
 
 

@@ -11,14 +11,15 @@ from starlette.routing import Route
 
 from apps.pages.accounts import Account, require_account
 from apps.pages.flash import flash
-from apps.pages.forms import TooLarge, Upload, read_form, read_upload
+from apps.pages.forms import Upload, read_form
 from apps.pages.problems import Problem
 from apps.pages.render import page
 from apps.watermark.app import Watermark
-from apps.watermark.campaigns import Campaign, Token
-from apps.watermark.forms import Invalid, read_choice
+from apps.watermark.campaigns import Campaign, Token, new_id
+from apps.watermark.forms import LARGEST_FORM, Invalid, read_choice
 from apps.watermark.live import CampaignStream, follow_token
 from apps.watermark.publishing import Refused
+from apps.watermark.uploads import kept, read_video
 
 SEE_OTHER = 303
 TOKENS_A_PAGE = 100
@@ -61,7 +62,7 @@ class CampaignPages:
 
     async def create(self, request: Request) -> Response:
         account = await asyncio.to_thread(require_account, request)
-        upload = await self._read_video(request)
+        upload = await read_video(request, self._watermark)
         try:
             campaign = await asyncio.to_thread(self._create, account, upload)
         except Invalid as error:
@@ -75,16 +76,11 @@ class CampaignPages:
         choice = read_choice(upload.fields, now=datetime.now(UTC))
         if not upload.size:
             raise Invalid("Choose a video: this file is empty.")
-        campaign = self._campaigns.create(account.id, choice, video_name=upload.name, video_size=upload.size)
-        self._watermark.files.keep(upload.path, self._watermark.files.source(account.id, campaign.id))
-        return campaign
-
-    async def _read_video(self, request: Request) -> Upload:
-        limit = self._watermark.options.largest_upload
-        try:
-            return await read_upload(request, self._watermark.files.folder, field="video", limit=limit)
-        except TooLarge:
-            raise Problem(413, "TOO_LARGE", f"A video has at most {limit / 2**20:,.0f} MiB.") from None
+        campaign = new_id()
+        with kept(self._watermark, upload, self._watermark.files.source(account.id, campaign)):
+            return self._campaigns.create(
+                account.id, choice, video_name=upload.name, video_size=upload.size, campaign_id=campaign
+            )
 
     def edit(self, request: Request) -> Response:
         campaign = self._draft(request)
@@ -93,7 +89,7 @@ class CampaignPages:
 
     async def change(self, request: Request) -> Response:
         campaign = await asyncio.to_thread(self._draft, request)
-        fields = await read_form(request)
+        fields = await read_form(request, largest=LARGEST_FORM)
         try:
             choice = read_choice(fields, now=datetime.now(UTC))
         except Invalid as error:

@@ -8,8 +8,14 @@ from pathlib import Path
 
 import httpx
 import pytest
+from apps.pages.forms import Upload
 from apps.watermark.app import Options
+from apps.watermark.pages import CampaignPages
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 from watermark_world import Served, Visitor, World, badges, served, watermark_world
+
+from mulligan import JobFilter
 
 BANNER = (
     "Warning: {} watermarking job(s) failed permanently. Use the retry buttons below to re-attempt individual tokens."
@@ -94,6 +100,55 @@ def test_what_cannot_be_is_said_and_nothing_is_kept(site: Served) -> None:
     assert empty.status_code == 400 and "empty" in empty.text
     assert [path for path in world.watermark.files.folder.rglob("*") if path.is_file()] == []
     assert "No campaigns yet" in ann.client.get("/").text
+
+
+def test_a_thousand_long_recipients_fit_into_both_forms(site: Served) -> None:
+    """Each of 120 letters of four bytes: a form that is not for files encodes every byte as three."""
+    world, ann = site.world, site.visitor(site.world.account())
+    names = [f"{number:04d}" + "\U0001d518" * 116 for number in range(1_000)]
+    path = draft(ann, world.clip.read_bytes(), recipients="\n".join(names))
+    edited = [name[::-1] for name in names]
+    form = {"name": "Summer", "recipients": "\n".join(edited), "visible_wm": "on"}
+    answer = ann.post(f"{path}/edit", shown=f"{path}/edit", **form)
+    assert answer.status_code == 200, answer.text
+    assert [token.recipient for token in world.watermark.campaigns.tokens(path.split("/")[-1])] == edited
+    assert ann.post(f"{path}/edit", shown=f"{path}/edit", **form | {"recipients": "x" * 2**21}).status_code == 413
+
+
+def test_a_video_that_cannot_be_stored_is_said_and_leaves_nothing(site: Served) -> None:
+    world, account = site.world, site.world.account()
+    ann = site.visitor(account)
+    campaign = world.published(account, "Kim")
+    folder = world.watermark.files.folder
+
+    def send(path: str) -> httpx.Response:
+        form = {"name": "Spring", "recipients": "Kim", "visible_wm": "on", "campaign": ""}
+        return ann.upload(path, "a.mp4", b"x", shown="/account", **form)
+
+    # The place of the account is taken by a file: the upload comes in, and cannot be kept.
+    folder.joinpath(account.id).rename(folder / "aside")
+    folder.joinpath(account.id).touch()
+    taken = [send("/campaigns"), send("/detections")]
+    folder.rename(folder.with_name("elsewhere"))
+    missing = [send("/campaigns"), send("/detections")]
+    for answer in (*taken, *missing):
+        assert answer.status_code == 500 and "IO_ERROR" in answer.text and "could not be stored" in answer.text
+    assert [each.id for each in world.watermark.campaigns.of_account(account.id)] == [campaign.id]
+    assert world.watermark.detections.of_account(account.id) == []
+    assert list(folder.with_name("elsewhere").glob("upload-*")) == []
+
+
+def test_a_video_whose_row_is_not_stored_is_removed(site: Served) -> None:
+    """An account is deleted in another window while the video of its next campaign comes in."""
+    world, account = site.world, site.world.account()
+    upload = world.folder / "upload-x"
+    upload.write_bytes(b"x")
+    world.watermark.delete_account(account.id)
+    with pytest.raises(IntegrityError):
+        CampaignPages(world.watermark)._create(
+            account, Upload(upload, "a.mp4", 1, "", {"name": "Spring", "recipients": "Kim", "visible_wm": "on"})
+        )
+    assert [path for path in world.watermark.files.folder.rglob("*") if path.is_file()] == []
 
 
 def test_w5_retry_from_the_page(site: Served) -> None:
