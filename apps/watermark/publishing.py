@@ -11,12 +11,24 @@ from apps.pages.database import Database
 from apps.watermark.campaigns import Campaign, Campaigns, Token
 from apps.watermark.status import OF_BATCH, CampaignState, TokenStatus, token_status
 from apps.watermark.tables import Tables
-from mulligan import App, Batch, BatchExpired, BatchNotFound, BatchState, IllegalMove, Job, JobFilter, State
+from mulligan import (
+    App,
+    Batch,
+    BatchExpired,
+    BatchNotFound,
+    BatchState,
+    IllegalMove,
+    Job,
+    JobFilter,
+    JobNotFound,
+    State,
+)
 
 NOT_FAILED = "Token is not in a failed state."
 EXPIRED = "Campaign has expired."
 CANCELLED = "An operator cancelled this."
-REMOVED = "An operator removed this."
+REMOVED = "This was removed, and cannot be retried. Make a new campaign for it."
+NONE_LEFT = "There is no failed token any more that can be retried."
 # More of these than the engine returns at once would need several queries.
 MOST_BATCHES = 1_000
 
@@ -46,6 +58,7 @@ class TokenView:
     retry_count: int = 0
     max_retries: int = 0
     error: str = ""
+    can_be_retried: bool = True
     next_retry_at: datetime | None = None
 
     @property
@@ -71,14 +84,22 @@ class Publishing:
         if campaign.batch is None:
             self._publish_first(campaign, actor)
             return
-        batch = self._app.find_batch(campaign.batch, owner=campaign.account)
-        if batch.state is BatchState.EXPIRED:
+        batch = self._find_batch(campaign)
+        if batch is None or batch.state is BatchState.EXPIRED:
             raise Refused(EXPIRED)
         # A draft: the process was killed between the rows and the publishing.
         if batch.state is BatchState.DRAFT:
             batch.publish(actor=actor)
         elif batch.failed or batch.cancelled:
-            batch.retry_failed(cancelled=True, actor=actor, reason="published again")
+            self._retry_failed(batch, actor)
+
+    def _retry_failed(self, batch: Batch, actor: str) -> None:
+        try:
+            retried = batch.retry_failed(cancelled=True, actor=actor, reason="published again")
+        except BatchNotFound:
+            raise Refused(EXPIRED) from None
+        if not retried.jobs:
+            raise Refused(NONE_LEFT)
 
     def _publish_first(self, campaign: Campaign, actor: str) -> None:
         now = datetime.now(UTC)
@@ -106,7 +127,8 @@ class Publishing:
         return True
 
     def _bind(self, campaign: Campaign, token: Token) -> Any:
-        # The key is held for ever: a token never gets a second job, and its job is never pruned.
+        # The job of a finished video holds its key for ever, so retention leaves it. One that failed or was cancelled
+        # is deleted when its retention ends.
         submission = self._mark.options(
             owner=campaign.account,
             dedupe=token.id,
@@ -122,12 +144,16 @@ class Publishing:
             raise Refused(EXPIRED)
         if token.job is None or view.status is not TokenStatus.FAILED:
             raise Refused(NOT_FAILED)
+        if not view.can_be_retried:
+            raise Refused(REMOVED)
         try:
             self._app.retry(token.job, owner=campaign.account, actor=actor, reason="retried by its owner")
         except BatchExpired:
             raise Refused(EXPIRED) from None
         except IllegalMove:
             raise Refused(NOT_FAILED) from None
+        except JobNotFound:
+            raise Refused(REMOVED) from None
 
     # What people see
 
@@ -165,7 +191,7 @@ class Publishing:
 
 def _to_view(campaign: Campaign, batch: Batch | None, recipients: int) -> CampaignView:
     if batch is None:
-        # A batch is deleted with its last job, which an operator did.
+        # A batch is deleted with its last job.
         state = CampaignState.DRAFT if campaign.batch is None else CampaignState.EXPIRED
         return CampaignView(campaign=campaign, state=state, recipients=recipients)
     return CampaignView(
@@ -179,8 +205,9 @@ def _to_view(campaign: Campaign, batch: Batch | None, recipients: int) -> Campai
 
 def _to_token_view(campaign: Campaign, token: Token, job: Job[Any] | None) -> TokenView:
     if job is None:
-        status = TokenStatus.PENDING if token.job is None else TokenStatus.FAILED
-        return TokenView(token=token, status=status, error="" if token.job is None else REMOVED)
+        if token.job is None:
+            return TokenView(token=token, status=TokenStatus.PENDING)
+        return TokenView(token=token, status=TokenStatus.FAILED, error=REMOVED, can_be_retried=False)
     is_consumed = campaign.max_downloads is not None and token.downloads >= campaign.max_downloads
     status = token_status(job.state, is_expired=campaign.is_over(datetime.now(UTC)), is_consumed=is_consumed)
     is_waiting = job.state is State.WAITING and job.failures > 0

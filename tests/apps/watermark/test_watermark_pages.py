@@ -151,6 +151,47 @@ def test_a_video_whose_row_is_not_stored_is_removed(site: Served) -> None:
     assert [path for path in world.watermark.files.folder.rglob("*") if path.is_file()] == []
 
 
+def test_w1_after_a_crash_before_the_publishing_the_page_offers_only_what_works(site: Served) -> None:
+    world, account = site.world, site.world.account()
+    ann = site.visitor(account)
+    campaign = world.campaign(account, "Kim")
+    here = f"/campaigns/{campaign.id}"
+    assert f"{here}/edit" in ann.client.get(here).text
+    # Its jobs are stored, and the process is killed before it publishes them.
+    batch = world.app.batch(campaign.name, owner=account.id)
+    assert world.watermark.publishing._store_jobs(campaign, batch, datetime.now(UTC))
+    page = ann.client.get(here).text
+    assert "DRAFT" in page and f"{here}/edit" not in page
+    assert ann.post(f"{here}/publish", shown=here).status_code == 200
+    assert world.state(campaign) == "PROCESSING"
+
+
+def test_w5_what_was_removed_cannot_be_retried_and_says_so(site: Served) -> None:
+    world, account = site.world, site.world.account()
+    ann = site.visitor(account)
+    campaign = world.published(account, "Kim", "Lee")
+    kim, lee = world.tokens(campaign)
+    world.app.cancel(lee.job, actor="operator")
+    world.work()
+    here = f"/campaigns/{campaign.id}"
+    assert f"tokens/{lee.id}/retry" in ann.client.get(here).text
+    world.app.purge(JobFilter(state="cancelled"), older_than="0s", dry_run=False)
+    page = ann.client.get(here).text
+    assert "This was removed" in page and f"tokens/{lee.id}/retry" not in page and f"tokens/{kim.id}/retry" in page
+    refused = ann.post(f"{here}/tokens/{lee.id}/retry", shown=here)
+    assert refused.status_code == 400 and "This was removed" in refused.text
+    again = ann.post(f"{here}/publish", shown=here)
+    assert again.status_code == 400 and "no failed token any more" in again.text
+    # The batch goes with its last job, once their retention is over.
+    world.app.release_key(kim.job)
+    world.app.purge(JobFilter(state="succeeded", kind="watermark"), older_than="0s", dry_run=False)
+    with world.watermark.database.transaction() as connection:
+        connection.execute(text("DELETE FROM mulligan_batches"))
+    gone = ann.post(f"{here}/publish", shown=here)
+    assert gone.status_code == 400 and "Campaign has expired." in gone.text
+    assert "Publish again" not in ann.client.get(here).text
+
+
 def test_w5_retry_from_the_page(site: Served) -> None:
     world, account = site.world, site.world.account()
     ann = site.visitor(account)
