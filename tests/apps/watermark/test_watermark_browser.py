@@ -13,9 +13,11 @@ from visit import ARGUMENTS, find_violations
 from watermark_world import PASSWORD, World, served, watermark_world
 
 from live import eventually, working
+from mulligan import JobFilter
 
 HOSTILE = '<img src=x onerror="window.__pwned=1">\' {{ 7 * 7 }}'
-PHONE, DESK = {"width": 375, "height": 740}, {"width": 1280, "height": 900}
+LONG = "katharina.mustermann-hoffmann@produktion.example.org"
+PHONE, DESK = {"width": 320, "height": 740}, {"width": 1280, "height": 900}
 
 
 @dataclass
@@ -153,7 +155,12 @@ def _percent(least: int) -> re.Pattern[str]:
 
 def test_w7_every_page_on_a_phone_in_the_dark_and_for_all(world: World, account: Account, tab: Tab) -> None:
     ready, partial, draft = (
-        world.campaign(account, "Kim", HOSTILE, name=name, max_attempts=1) for name in ("Spring", HOSTILE, "Draft")
+        world.campaign(account, "Kim", recipient, name=name, max_attempts=1)
+        for name, recipient in (
+            ("Spring_campaign_2026_partners_EMEA_second_round", LONG),
+            (HOSTILE, HOSTILE),
+            ("D", LONG),
+        )
     )
     world.break_token(world.tokens(partial)[1])
     ready, partial = world.publish(ready), world.publish(partial)
@@ -161,19 +168,35 @@ def test_w7_every_page_on_a_phone_in_the_dark_and_for_all(world: World, account:
         eventually(lambda: {world.state(ready), world.state(partial)} == {"READY", "PARTIAL"})
     paths = ["/", "/campaigns/new", "/detections", "/account", f"/downloads/{world.tokens(ready)[0].link}"]
     paths += [f"/campaigns/{campaign.id}" for campaign in (ready, partial, draft)]
+    leak = world.target(world.tokens(ready)[1]).read_bytes()
+    found, *others = [_detect(tab, content) for content in (leak, world.clip.read_bytes(), b"no video")]
+    with working(world.app, concurrency=2):
+        eventually(lambda: not world.app.jobs(JobFilter(kind="detect", state=("queued", "running"))).jobs)
+    paths += [found, *others]
     for path in paths:
         assert find_violations(tab.open(path)) == [], path
     # What has colours of its own.
     tab.page.emulate_media(color_scheme="dark")
-    for path in ("/campaigns", f"/campaigns/{partial.id}"):
+    for path in ("/campaigns", f"/campaigns/{partial.id}", "/detections", found):
         assert find_violations(tab.open(path)) == [], path
     tab.page.set_viewport_size(PHONE)  # type: ignore[arg-type]
     for path in paths:
         width = tab.open(path).evaluate("document.documentElement.scrollWidth")
         assert width <= PHONE["width"], (path, width)
+    expect(tab.open(found).locator("h1")).to_have_text(LONG)
     tab.open("/")
     badge = tab.page.locator(".status-partial")
     expect(badge).to_have_attribute("title", "Some watermarking jobs failed. Click to review.")
     badge.click()
     expect(tab.page.locator("h1")).to_have_text(HOSTILE)
     tab.check()
+
+
+def _detect(tab: Tab, content: bytes) -> str:
+    """The path of a new detection."""
+    page = tab.open("/detections")
+    name = "GOPR0417_spring_campaign_final_export_1080p_h264_master.mp4"
+    page.set_input_files("input[name=video]", {"name": name, "mimeType": "video/mp4", "buffer": content})
+    page.click("main button.first")
+    expect(page.locator("h1")).to_have_text("Looking for a mark …")
+    return page.url.removeprefix(tab.base)

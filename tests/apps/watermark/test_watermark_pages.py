@@ -15,6 +15,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from watermark_world import Served, Visitor, World, badges, served, watermark_world
 
+from live import eventually
 from mulligan import JobFilter
 
 BANNER = (
@@ -383,6 +384,23 @@ def test_w1_the_page_of_a_detection_shows_the_result_or_the_failure(site: Served
     assert "No one’s" in unmarked and "None of 2 recipients" in unmarked  # noqa: RUF001
     assert "could not be looked at" in broken and "is damaged" in broken
     assert world.watermark.publishing.view(campaign).recipients == 2
+    stopped, purged = (
+        ann.upload("/detections", f"{name}.mp4", b"x", shown="/detections").url.path for name in ("stopped", "purged")
+    )
+    for path in (purged, stopped):
+        detection = world.watermark.detections.get(path.split("/")[-1])
+        assert detection is not None
+        world.app.cancel(detection.job, actor="operator")
+        if path == purged:
+            # Once it is over for as long as the clock can tell.
+            eventually(lambda: world.app.purge(JobFilter(state="cancelled"), older_than="0s", dry_run=False).purged)
+    listed = ann.client.get("/detections").text
+    words = [
+        re.search(rf'id="detection-{path.split("/")[-1]}".*?</tr>', listed, re.DOTALL) for path in (stopped, purged)
+    ]
+    assert ["cancelled" in (found or [""])[0] for found in words] == [True, False]
+    assert ["removed" in (found or [""])[0] for found in words] == [False, True]
+    assert "looking" not in listed
     other = site.visitor(world.account("Mallory"))
     assert other.client.get(paths["found"]).status_code == 404
     foreign = other.upload("/detections", "a.mp4", b"x", shown="/account", campaign=campaign.id)
