@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from apps.pages.live import HEADERS, Message, stream
 from apps.watermark.app import Watermark
 from apps.watermark.campaigns import Campaign, Token
-from mulligan import Event, JobFilter
+from mulligan import Event, JobFilter, StoreUnavailable
 
 FAILED, PROGRESS = "token_failed", "token_progress"
 LOOK_EVERY = 1.0
@@ -51,7 +51,11 @@ class CampaignStream:
         """Progress is no event of the log: it is looked at while something runs."""
         told: dict[str, int] = {}
         while True:
-            running = await asyncio.to_thread(self._running)
+            try:
+                running = await asyncio.to_thread(self._running)
+            except StoreUnavailable:
+                # The stream stays, and goes on when the database is back.
+                running = told
             for token, percent in running.items():
                 if told.get(token) != percent:
                     yield f"event: {PROGRESS}\ndata: {json.dumps({'token_id': token, 'percent': percent})}\n\n"

@@ -1,5 +1,6 @@
 """The acceptance lines of the four milestones of the document, one after the other, with real processes."""
 
+import asyncio
 import json
 import os
 import re
@@ -15,12 +16,18 @@ from itertools import pairwise
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
+from apps.watermark.campaigns import Campaign
+from apps.watermark.live import CampaignStream
 from mail_sink import mail_server
+from postgres_server import PostgresServer
 from sqlalchemy import text
 from watermark_world import World, served, watermark_world
 
 from live import eventually, working
+from mulligan import StoreUnavailable
+from mulligan.store.messages import Claim
 from mulligan.testing import sandbox
 
 # The document's delays, divided by 100.
@@ -132,6 +139,39 @@ def events_of(base: str, path: str, cookies: httpx.Cookies) -> Iterator[list[tup
         thread.join()
         sockets[0].close()
         client.close()
+
+
+def test_w7_progress_goes_on_after_the_database_was_away(
+    server: PostgresServer, tmp_path: Path, clip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = server.fresh_database("away")
+    monkeypatch.setattr("apps.watermark.live.LOOK_EVERY", 0.02)
+
+    def claim(world: World, number: int) -> None:
+        wanted = Claim(incarnation="w", number=number, kinds=("watermark",), limit=1, lease=timedelta(hours=1))
+        assert len(world.app.store.claim(wanted).leases) == 1
+
+    async def follow(world: World, campaign: Campaign) -> None:
+        progress = CampaignStream(world.watermark, campaign)._progress()
+        claim(world, 1)
+        assert "token_progress" in await anext(progress)
+        with psycopg.connect(server.url(), autocommit=True) as other:
+            name = url.rpartition("/")[2].partition("?")[0]
+            other.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+            other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+            looking = asyncio.ensure_future(anext(progress))
+            with pytest.raises(StoreUnavailable):
+                await asyncio.to_thread(world.app.jobs)
+            # A stream that gives up does so at its first look.
+            await asyncio.wait({looking}, timeout=0.5)
+            assert not looking.done(), looking.exception()
+            other.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+        claim(world, 2)
+        assert "token_progress" in await asyncio.wait_for(looking, 30)
+        await progress.aclose()
+
+    with watermark_world(url, tmp_path, clip) as world:
+        asyncio.run(follow(world, world.published(world.account(), "Kim", "Lee")))
 
 
 def test_m3_m4_a_failed_token_is_told_by_sse_and_mail_and_retried_from_the_page(
