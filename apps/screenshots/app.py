@@ -49,6 +49,7 @@ CATALOGUE = (
 # One breaker for each host: a dead site delays no other.
 SITES = Service("site:*", window=20, min_calls=10, cooldown="30s")
 COSTS = {"screenshot": 1, "pdf_generation": 2}
+BESIDE_PAGE = timedelta(minutes=2)
 # Every capture has it; the jobs that return credits do not.
 TAG = "capture"
 MOST_LIVE = 1_000
@@ -88,7 +89,8 @@ class Screenshots:
         options: Any = {
             "retry": POLICY,
             "service": site_of,
-            "timeout": "3m",
+            # Time to load the page and to draw it, and to start a browser.
+            "timeout": 2 * self.options.page_timeout + BESIDE_PAGE,
             # The browser is a process of its own already.
             "isolate": False,
             "can_retry": self._may_retry,

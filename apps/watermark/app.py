@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,6 +28,8 @@ MARKING = RetryPolicy(max_attempts=4, backoff=Steps(["1m", "5m", "15m"]))
 # A person is looking at the result, and can send the video again.
 DETECTING = RetryPolicy(max_attempts=1)
 FORGETTING = RetryPolicy(max_attempts=20, max_snoozes=1_000)
+# What a job may take beside FFmpeg.
+BESIDE_FFMPEG = timedelta(minutes=10)
 
 
 def names_missing_input(failure: Failure) -> bool:
@@ -136,8 +139,9 @@ class Watermark:
     def _register(self) -> tuple[Any, Any, Any]:
         # FFmpeg is a process of its own already: a job cannot take its worker along.
         task = self.app.task
-        marked = task(MARK, retry=MARKING, timeout="20m", isolate=False)(self.marking.mark)
-        detected = task("detect", retry=DETECTING, timeout="20m", isolate=False)(self.marking.detect)
+        timeout = Fixed(self.options.timeout).delay + BESIDE_FFMPEG
+        marked = task(MARK, retry=MARKING, timeout=timeout, isolate=False)(self.marking.mark)
+        detected = task("detect", retry=DETECTING, timeout=timeout, isolate=False)(self.marking.detect)
         upkeep = Upkeep(self.app, self.files, self.detections)
         self.app.cron("17 * * * *")(task("remove_leftovers")(upkeep.remove_leftovers))
         return marked, detected, task("forget", retry=FORGETTING)(self._forget)

@@ -41,11 +41,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def in_sandbox(folder: Path, sites: Sites, policies: str | None = None) -> Iterator[tuple[Screenshots, Any]]:
+def in_sandbox(
+    folder: Path, sites: Sites, policies: str | None = None, **options: Any
+) -> Iterator[tuple[Screenshots, Any]]:
     file = folder / "policies.yaml"
     if policies is not None:
         file.write_text(policies)
-    screenshots = make_screenshots(f"sqlite:///{folder}/app.db", folder, sites, policies=policies and str(file))
+    options["policies"] = policies and str(file)
+    screenshots = make_screenshots(f"sqlite:///{folder}/app.db", folder, sites, **options)
     screenshots.database.create()
     with sandbox(screenshots.app) as box:
         yield screenshots, box
@@ -160,6 +163,12 @@ def test_s5_schedulers_have_the_intervals_and_limits_of_the_document(folder: Pat
         assert limits == [100, 100, 100]
         assert screenshots.app.settings.stuck == "process"
         assert screenshots.app.settings.stuck_after == timedelta(minutes=30)
+
+
+def test_a_capture_may_take_longer_than_its_page(folder: Path, sites: Sites) -> None:
+    for page, whole in ((30, 3), (600, 22)):
+        with in_sandbox(folder, sites, page_timeout=timedelta(seconds=page)) as (screenshots, _):
+            assert screenshots.screenshot.enqueue(NOWHERE).timeout == timedelta(minutes=whole)
 
 
 def test_s5_the_environment_of_an_operator_wins(folder: Path, sites: Sites, monkeypatch: pytest.MonkeyPatch) -> None:

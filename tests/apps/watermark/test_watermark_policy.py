@@ -227,6 +227,13 @@ def test_w3_a_timeout_of_ffmpeg_is_retried(tmp_path: Path, long_clip: Path) -> N
         assert_waits(world, run_once(world), "TIMEOUT")
 
 
+def test_a_job_may_take_longer_than_its_ffmpeg(tmp_path: Path, clip: Path) -> None:
+    with watermark_world(f"sqlite:///{tmp_path}/app.db", tmp_path, clip, timeout="2h") as world:
+        marked = world.watermark.mark.enqueue("token", "visible")
+        detected = world.watermark.detect.enqueue("detection")
+        assert {world.app.job(job.id).timeout for job in (marked, detected)} == {timedelta(hours=2, minutes=10)}
+
+
 def test_w3_a_missing_binary_and_a_binary_that_may_not_run_are_retried(
     small_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
