@@ -175,6 +175,6 @@ def _idempotency_key(request: Request) -> str | None:
 
 def _limit(request: Request) -> int:
     text = request.query_params.get("limit", str(PAGE_SIZE))
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= LARGEST_PAGE):
+    if not (len(text) < 10 and text.isascii() and text.isdecimal() and 1 <= int(text) <= LARGEST_PAGE):
         raise Refusal(400, "VALIDATION_ERROR", f"limit must be an integer from 1 to {LARGEST_PAGE}")
     return int(text)

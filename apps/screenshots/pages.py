@@ -14,6 +14,7 @@ from apps.pages.flash import flash
 from apps.pages.forms import read_form
 from apps.pages.render import page
 from apps.screenshots.access import Caller, Refusal
+from apps.screenshots.api import LARGEST_GRANT
 from apps.screenshots.app import COSTS, Screenshots
 from apps.screenshots.captures import Captures, Order, can_retry
 from apps.screenshots.words import FORMATS, is_retryable, last_failure, next_retry, status_of
@@ -22,9 +23,9 @@ from mulligan import Job, MulliganError, State
 SEE_OTHER = 303
 MOST_KEYS = 100
 SCHEDULERS = {
-    "reclaim": ("Stuck jobs", "STUCK_JOBS", "every 5 minutes"),
-    "retry": ("Failed jobs", "FAILED_JOBS", "every 30 seconds"),
-    "promote": ("Delayed jobs", "DELAYED_JOBS", "every 10 seconds"),
+    "reclaim": ("Stuck jobs", "STUCK_JOBS"),
+    "retry": ("Failed jobs", "FAILED_JOBS"),
+    "promote": ("Delayed jobs", "DELAYED_JOBS"),
 }
 PAUSES = ("5m", "30m", "2h", "")
 
@@ -155,7 +156,7 @@ class Pages:
         return page(
             request,
             "admin.html",
-            schedulers=[(name, *words, duties[name]) for name, words in SCHEDULERS.items()],
+            schedulers=[(name, *words, _runs(duties[name]), duties[name]) for name, words in SCHEDULERS.items()],
             pauses=PAUSES,
             stuck=[_row(job, {}) for job in self._app.stuck() if job.kind in COSTS],
             workers=self._app.workers(),
@@ -189,7 +190,7 @@ class Pages:
         await run_in_threadpool(require_admin, request)
         email, amount = form.get("email", "").strip().lower(), form.get("amount", "")
         account = await run_in_threadpool(self._find_account, email)
-        if account is None or not (amount.isascii() and amount.isdecimal() and 0 < int(amount[:8]) <= 10**6):
+        if account is None or not _is_grant(amount):
             flash(request, "Give the address of an account and an amount from 1 to 1,000,000.", "failed")
             return _go("/admin", request)
         balance = await run_in_threadpool(self._grant, account, int(amount))
@@ -240,6 +241,12 @@ def _held_by(blocked: str | None) -> str | None:
     return "Paused by the operator. This waits until it goes on."
 
 
+def _runs(duty: Any) -> str:
+    seconds = duty.interval.total_seconds()
+    every = "every second" if seconds == 1 else f"every {seconds:g} seconds"
+    return f"lost workers {every}, stuck jobs every 5 minutes" if duty.name == "reclaim" else every
+
+
 def _read_order(form: dict[str, str]) -> Order:
     width, height = (form.get(name, "").strip() for name in ("width", "height"))
     if not all(side.isascii() and side.isdecimal() and len(side) < 6 for side in (width, height)):
@@ -251,6 +258,10 @@ def _read_order(form: dict[str, str]) -> Order:
         height=int(height),
         full_page="full_page" in form,
     )
+
+
+def _is_grant(text: str) -> bool:
+    return len(text) < 10 and text.isascii() and text.isdecimal() and 1 <= int(text) <= LARGEST_GRANT
 
 
 def _go(path: str, request: Request) -> Response:

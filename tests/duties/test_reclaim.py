@@ -214,11 +214,14 @@ class Holding:
         if self.lease.at_most_once:
             assert self.scene.store.begin(self.lease.fence)
 
-    def watch(self, minutes: float) -> int:
+    def extend(self) -> None:
         worker = WorkerRecord(incarnation="other", host="h", pid=1, queues=None, kinds=("k",), concurrency=1)
+        self.scene.store.beat(Beat(worker=worker, lease=LEASE, extend=[self.lease.fence]))
+
+    def watch(self, minutes: float) -> int:
         taken = 0
         for _ in range(int(minutes * 6)):
-            self.scene.store.beat(Beat(worker=worker, lease=LEASE, extend=[self.lease.fence]))
+            self.extend()
             taken += self.scene.watch(10)
         return taken
 
@@ -238,6 +241,17 @@ def test_stuck_process_settles_the_attempt_as_a_counted_timeout() -> None:
     assert held.watch(29) == 0
     assert held.watch(7) == 1, "every five minutes"
     assert (held.job.state, held.job.failures, held.job.losses, held.job.last_code) == (State.WAITING, 1, 0, "TIMEOUT")
+
+
+def test_stuck_jobs_are_looked_for_every_five_minutes() -> None:
+    held = Holding("process")
+    assert held.watch(30) == 0
+    held.extend()
+    assert held.watch(4) == 0
+    held.extend()
+    assert held.scene.watch(59) == 0, "299 seconds after a look"
+    held.extend()
+    assert held.scene.watch(2) == 1, "301 seconds after it"
 
 
 def test_stuck_requeue_puts_the_job_back_and_spends_no_retry() -> None:

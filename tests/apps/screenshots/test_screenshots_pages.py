@@ -19,9 +19,10 @@ from screenshots_world import NOWHERE, PRIVATE, World, serving
 from visit import ARGUMENTS, find_violations
 
 from chromium import close_page
-from live import working
+from live import eventually, working
 
 ANN = "ann@example.org"
+DUTIES = ("STUCK_JOBS", "FAILED_JOBS", "DELAYED_JOBS")
 HOSTILE = "http://a.test/?<img src=x onerror=window.__pwned=1>"
 
 
@@ -178,19 +179,33 @@ def test_s7_a_site_that_is_down_is_named(visit: Visit, shown: World, ann: Caller
     shown.app.service("site:down.nowhere.test").auto()
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("dark", 1280), ("light", 390)])
-def test_s7_pages_are_accessible_dark_and_on_a_phone(browser: Browser, shown: World, scheme: str, width: int) -> None:
-    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)  # type: ignore[arg-type]
-    visit = Visit(context, shown.base)
-    sign_up(visit.page, shown.base, f"{scheme}@example.org")
-    key = shown.key(None)
-    visit.open("/admin")
-    visit.page.fill("input[name=key]", key)
-    visit.page.click("button:has-text('Sign in')")
-    for path in ("/", "/keys", "/admin"):
-        visit.open(path)
-        visit.check()
-    context.close()
+def test_s7_pages_are_accessible_dark_and_on_a_phone(
+    newcomer: tuple[Visit, Caller], shown: World, sites: Sites
+) -> None:
+    """With captures of every kind: done, failed, waiting for a retry, held, and of an address without an end."""
+    visit, caller = newcomer
+    captures = Captures(shown.all)
+    urls = [sites.url(), PRIVATE, NOWHERE, "http://private.test/" + "a" * 1_900]
+    jobs = [captures.submit(caller, Order(url=url)).id for url in urls]
+    with working(shown.app, concurrency=2):
+        eventually(lambda: all(shown.app.job(job).state.is_final or shown.app.job(job).failures for job in jobs))
+    shown.app.service("site:held.test").open(actor="operator")
+    jobs.append(captures.submit(caller, Order(url="http://held.test/")).id)
+    assert [captures.find(caller, job).state for job in jobs[:4]] == ["succeeded", "failed", "waiting", "failed"]
+    assert shown.app.blocked_by([captures.find(caller, jobs[4])])
+    shown.app.create_key(owner=caller.owner, name="n" * 100, actor=caller.actor)
+    page = visit.open("/admin")
+    page.fill("input[name=key]", shown.key(None))
+    page.click("button:has-text('Sign in')")
+    for scheme, width in (("dark", 1_280), ("light", 390), ("dark", 320)):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.set_viewport_size({"width": width, "height": 844})
+        for path in ("/", "/keys", "/admin", *(f"/captures/{job}" for job in jobs)):
+            visit.open(path)
+            visit.check()
+    captures.cancel(caller, jobs[2])
+    captures.cancel(caller, jobs[4])
+    shown.app.service("site:held.test").auto()
 
 
 def test_s7_a_hostile_address_is_text(visit: Visit, shown: World, ann: Caller) -> None:
@@ -233,7 +248,21 @@ def test_s5_an_operator_pauses_a_scheduler_for_a_while(visit: Visit, shown: Worl
     visit.page.fill("input[name=amount]", "50")
     visit.page.click("button:has-text('Grant')")
     visit.page.wait_for_selector(f"text={ANN} has")
+    runs = [visit.page.locator(f"tr[data-scheduler={name}] td >> nth=1").inner_text() for name in DUTIES]
+    assert runs == ["lost workers every second, stuck jobs every 5 minutes", "every 30 seconds", "every 10 seconds"]
     visit.check()
+
+
+@pytest.mark.parametrize("amount", ["0", "1000001", "00000001" + "0" * 8, "9" * 5_000, "-5", "\N{SUPERSCRIPT TWO}"])
+def test_s5_a_grant_beyond_the_bound_is_refused(shown: World, person: httpx.Client, ann: Caller, amount: str) -> None:
+    token = csrf_of(person.get("/admin/sign-in").text)
+    person.post("/admin/sign-in", data={"csrf": token, "key": shown.key(None)})
+    with shown.all.database.read() as connection:
+        before = shown.all.credits.balance(connection, ann.owner)
+    form = {"csrf": csrf_of(person.get("/admin").text), "email": ANN, "amount": amount}
+    assert "an amount from 1 to 1,000,000" in person.post("/admin/credits", data=form).text
+    with shown.all.database.read() as connection:
+        assert shown.all.credits.balance(connection, ann.owner) == before
 
 
 # Without scripts
