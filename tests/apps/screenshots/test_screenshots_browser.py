@@ -3,6 +3,9 @@
 import asyncio
 import os
 import signal
+import socket
+import struct
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -13,6 +16,7 @@ import pytest
 from apps.screenshots.browser import Browser, Viewport
 from apps.screenshots.capture import Camera
 from apps.screenshots.options import Options, find_chromium, parse_endpoints
+from no_one import run_as_no_one
 from screenshots_make import Resolver
 from screenshots_sites import Sites
 from screenshots_world import World, make_screenshots, serving
@@ -27,11 +31,38 @@ def browsers() -> list[Browser]:
 
 
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory, sites: Sites, browsers: list[Browser]) -> Iterator[World]:
+def watched(
+    tmp_path_factory: pytest.TempPathFactory, sites: Sites, browsers: list[Browser], broken: dict[str, int]
+) -> Iterator[World]:
     """A worker whose browser the tests can reach, with little patience."""
     folder = tmp_path_factory.mktemp("watched")
-    with opened(folder, sites, browsers, page_timeout=timedelta(seconds=2)) as world:
+    endpoints = ",".join([sites.endpoint, *(f"127.0.0.1:{port}" for port in broken.values())])
+    options = {"page_timeout": timedelta(seconds=2), "allowed": parse_endpoints(endpoints)}
+    with opened(folder, sites, browsers, **options) as world:
         yield world
+
+
+@pytest.fixture(scope="module")
+def broken() -> Iterator[dict[str, int]]:
+    """The ports of listeners that take no connection, and that end each one without an answer."""
+    with socket.socket() as refused, socket.create_server(("127.0.0.1", 0)) as reset:
+        refused.bind(("127.0.0.1", 0))
+
+        def end_each() -> None:
+            while True:
+                try:
+                    connection, _ = reset.accept()
+                except OSError:
+                    return
+                connection.recv(1_000)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.close()
+
+        thread = threading.Thread(target=end_each)
+        thread.start()
+        yield {"refused": refused.getsockname()[1], "reset": reset.getsockname()[1]}
+        reset.shutdown(socket.SHUT_RDWR)
+        thread.join()
 
 
 @contextmanager
@@ -193,6 +224,18 @@ def test_s2_a_page_that_does_not_end_is_a_timeout_that_is_retried(watched: World
     assert watched.wait(watched.submit(watched.sites.url()))["status"] == "COMPLETED"
 
 
+def test_s2_connections_that_are_refused_reset_and_empty_are_retried(watched: World, broken: dict[str, int]) -> None:
+    urls = {name: f"http://{name}.test:{port}/" for name, port in broken.items()}
+    urls["empty"] = watched.sites.url("/empty", "empty.test")
+    jobs = {name: watched.submit(url) for name, url in urls.items()}
+    eventually(lambda: all(watched.app.job(job).failures for job in jobs.values()))
+    found = {name: watched.app.job(job).last_code for name, job in jobs.items()}
+    assert found == {"refused": "NETWORK", "reset": "HTTP_BROKEN", "empty": "HTTP_BROKEN"}
+    for job in jobs.values():
+        assert "job.retried" in [event.type for event in watched.app.events(job=job)]
+        watched.acme.post(f"/screenshots/{job}/cancel")
+
+
 def test_s2_without_a_browser_captures_wait_for_one(tmp_path: Path, sites: Sites) -> None:
     with serving(
         make_screenshots(f"sqlite:///{tmp_path}/app.db", tmp_path, sites, chromium="/nowhere/chromium"), sites
@@ -215,6 +258,35 @@ def test_a_full_disk_is_retried(watched: World) -> None:
     assert (shown["status"], shown["retryCount"]) == ("COMPLETED", 1)
     assert watched.app.job(job_id).last_code == "DISK_FULL"
     assert not list(folder.glob("unfinished-*"))
+
+
+# The folder belongs to root, and the worker does not.
+FORBIDDEN = """
+import os, sys
+from pathlib import Path
+from types import SimpleNamespace
+from screenshots_make import make_screenshots
+sites = SimpleNamespace(endpoint="127.0.0.1:9")
+screenshots = make_screenshots("sqlite:///:memory:", Path(sys.argv[1]), sites, policies=None)
+@screenshots.app.task
+async def store() -> None:
+    await screenshots._store("png", b"x")
+def run():
+    job = store.enqueue()
+    screenshots.app.run_until_idle(timeout="30s")
+    return screenshots.app.job(job.id)
+assert run().state == "succeeded"
+screenshots.options.results.chmod(0o555)
+if os.geteuid() == 0:
+    os.setresuid(65534, 65534, 65534)
+job = run()
+print(job.state, job.last_code)
+"""
+
+
+def test_s2_a_folder_without_permission_is_final() -> None:
+    """As every security error of the document."""
+    assert run_as_no_one(FORBIDDEN) == ["failed NOT_PERMITTED"]
 
 
 def test_the_file_of_a_job_that_is_gone_is_removed(watched: World) -> None:

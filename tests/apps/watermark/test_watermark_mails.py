@@ -150,10 +150,14 @@ def test_w8_a_name_cannot_add_a_header_or_a_recipient(small_told: World, mails: 
 def test_w8_without_a_mail_server_a_skipped_record_is_visible(small_world: World) -> None:
     world = small_world
     world.app.run_duty("notify")
-    world.published(world.account(), "Kim")
+    account = world.account()
+    campaign = world.published(account, "Kim")
     tell(world)
     (skipped,) = world.app.deliveries(state="skipped")
     assert skipped.reason == "no mail server is configured: set MULLIGAN_SMTP_URL"
+    with served(world) as site:
+        page = site.visitor(account).client.get(f"/campaigns/{campaign.id}").text
+    assert "Mail about this campaign: skipped (no mail server is configured)." in page
 
 
 @pytest.mark.parametrize(("broken", "state"), [((), "READY"), ((1,), "PARTIAL"), ((0, 1), "FAILED")])
