@@ -17,6 +17,8 @@ from mulligan import (
     JobNotFound,
     NotAllowed,
     RetryPolicy,
+    Service,
+    Snooze,
     State,
     StillRunning,
     attempt,
@@ -141,6 +143,33 @@ def test_the_retries_of_a_job_are_those_that_were_made() -> None:
         app.retry(final.id)
         box.run()
         assert app.job(final.id).retry_count == 0
+
+
+def test_a_deadline_takes_no_retry_that_was_made_from_the_count() -> None:
+    app = App("sqlite:///:memory:", services=[Service("gw", min_calls=3, cooldown="1m")])
+
+    @app.task(service="gw", retry=RetryPolicy(4, Fixed("1m")))
+    def call() -> None:
+        raise ConnectionRefusedError
+
+    @app.task(retry=RetryPolicy(4, Fixed("1m")))
+    def polls() -> None:
+        raise RuntimeError("broken") if attempt().number == 1 else Snooze("10m")
+
+    with sandbox(app) as box:
+        early = [call.options(deadline="30m").enqueue() for _ in range(2)]
+        box.run()
+        during = call.options(deadline="30m").enqueue()
+        snoozed = polls.options(deadline="30m").enqueue()
+        box.advance("2m")
+        pending = polls.options(deadline="30m").enqueue()
+        box.run()
+        app.pause(None, kind="polls", actor="ann")
+        box.advance("1h")
+        found = [app.job(job.id) for job in (*early, during, snoozed, pending)]
+    assert {(job.state, job.error_code) for job in found} == {(State.FAILED, "DEADLINE")}
+    assert [job.failures for job in found] == [1, 1, 0, 1, 1]
+    assert [job.retry_count for job in found] == [1, 1, 0, 1, 0]
 
 
 def test_a_job_that_is_cancelled_before_its_retry_was_not_retried() -> None:

@@ -399,10 +399,11 @@ class App:
         return self.wiring.jobs.find(job_id, owner=owner)
 
     def find_id(self, what: str, part: str, *, owner: str | None = None) -> str:
-        """Complete an id: return the id of a `"job"`, `"batch"` or `"redrive"` that begins or ends with `part`.
+        """Complete an id: return the id of a `"job"`, `"batch"`, `"redrive"`, `"group"`, `"key"`, `"subscription"`,
+        `"delivery"` or `"hook"` that begins or ends with `part`.
 
         A part has at least 6 characters. Raises AmbiguousId, with candidates, if several ids match, and JobNotFound,
-        BatchNotFound or RedriveNotFound if none does.
+        BatchNotFound and so on if none does.
         """
         return self.wiring.ids.find(what, part, owner=owner)
 

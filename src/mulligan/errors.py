@@ -328,16 +328,16 @@ class BatchNotFound(MulliganError):
 
 
 class GroupNotFound(MulliganError):
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, hint: str = "") -> None:
         super().__init__(
-            f"there is no failure group {group_id!r:.200}; list them with app.failures() or: mulligan failures"
+            f"there is no failure group {group_id!r:.200}{hint}; list them with app.failures() or: mulligan failures"
         )
         self.group_id = group_id
 
 
 class KeyNotFound(MulliganError):
-    def __init__(self, key_id: str) -> None:
-        super().__init__(f"there is no key {key_id!r:.200}")
+    def __init__(self, key_id: str, hint: str = "") -> None:
+        super().__init__(f"there is no key {key_id!r:.200}{hint}")
         self.key_id = key_id
 
 
@@ -381,8 +381,8 @@ class LinkRefused(MulliganError):
 
 
 class SubscriptionNotFound(MulliganError):
-    def __init__(self, subscription: str) -> None:
-        super().__init__(f"there is no subscription {subscription!r:.200}")
+    def __init__(self, subscription: str, hint: str = "") -> None:
+        super().__init__(f"there is no subscription {subscription!r:.200}{hint}")
         self.subscription = subscription
 
 
@@ -404,14 +404,14 @@ class TooManySubscriptions(MulliganError):
 
 
 class DeliveryNotFound(MulliganError):
-    def __init__(self, delivery: str) -> None:
-        super().__init__(f"there is no delivery {delivery!r:.200}")
+    def __init__(self, delivery: str, hint: str = "") -> None:
+        super().__init__(f"there is no delivery {delivery!r:.200}{hint}")
         self.delivery = delivery
 
 
 class HookNotFound(MulliganError):
-    def __init__(self, hook: str) -> None:
-        super().__init__(f"there is no hook {hook!r:.200}")
+    def __init__(self, hook: str, hint: str = "") -> None:
+        super().__init__(f"there is no hook {hook!r:.200}{hint}")
         self.hook = hook
 
 

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -18,6 +19,7 @@ import pytest
 from mulligan.errors import StoreUnavailable
 from mulligan.records.job import JobFilter, NewJob
 from mulligan.store.sqlite import SqliteStore
+from mulligan.store.sqlite.writer import Operation
 
 SHORT = timedelta(milliseconds=100)
 
@@ -87,6 +89,27 @@ def is_free(path: Path) -> bool:
         except BlockingIOError:
             return False
     return True
+
+
+def test_a_caller_that_gives_up_while_it_is_answered_does_not_end_the_writer(path: Path) -> None:
+    with closing(SqliteStore(f"sqlite:///{path}", timeout=SHORT)) as store:
+        store.enqueue([new("second")])
+        waiting = store._database._queue
+        assert waiting is not None
+        first, second = Operation(lambda _: "first"), Operation(lambda _: "second")
+        gave_up, answer = threading.Event(), first.future.set_exception
+
+        def give_up_first(error: BaseException | None) -> None:
+            assert first.future.cancel()
+            gave_up.set()
+            answer(error)
+
+        first.future.set_exception = give_up_first  # type: ignore[method-assign]
+        with held(path):
+            waiting.put(first)
+            assert gave_up.wait(10)
+        waiting.put(second)
+        assert second.future.result(10) == "second"
 
 
 def test_many_stores_of_one_process_that_wait_for_each_other_all_get_it(path: Path) -> None:

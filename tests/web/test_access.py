@@ -160,6 +160,21 @@ def test_a_scope_that_is_missing_is_named(web: Web) -> None:
     assert actions(web) == []
 
 
+@pytest.mark.parametrize(
+    ("what", "scope"),
+    [
+        ("subscription", Scope.WEBHOOKS_MANAGE),
+        ("delivery", Scope.WEBHOOKS_MANAGE),
+        ("hook", Scope.WEBHOOKS_MANAGE),
+        ("key", Scope.KEYS_MANAGE),
+    ],
+)
+def test_ids_of_what_a_key_may_not_read_are_not_completed(web: Web, what: str, scope: Scope) -> None:
+    refused = web.request("GET", f"/ids/{what}/123xyz", web.key("acme", Scope.JOBS_READ))
+    assert (refused.status_code, refused.json()["scope"]) == (403, scope)
+    assert web.request("GET", f"/ids/{what}/123xyz", web.key("acme", Scope.JOBS_READ, scope)).status_code == 404
+
+
 def test_the_last_use_of_a_key_is_kept_to_the_minute(web: Web) -> None:
     key = web.key("acme")
     assert web.app.keys()[0].last_used_at is None

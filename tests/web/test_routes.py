@@ -272,6 +272,13 @@ def _find_id(world: World) -> None:
     assert ok(world.acme.get(f"ids/job/{job.id[-10:]}")) == {"id": job.id}
     refused(world.other.get(f"ids/job/{job.id[-10:]}"), 404, "JOB_NOT_FOUND")
     refused(world.acme.get("ids/shoe/abcdef"), 400, "VALIDATION_ERROR")
+    world.failed(why="found by a part")
+    group = group_of(world, world.admin, "found by a part")["id"]
+    assert (
+        ok(world.admin.get(f"ids/group/{group[:8]}")) == ok(world.acme.get(f"ids/group/{group[-8:]}")) == {"id": group}
+    )
+    refused(world.other.get(f"ids/group/{group[:8]}"), 404, "GROUP_NOT_FOUND")
+    refused(world.admin.get("ids/delivery/abcdef"), 404, "DELIVERY_NOT_FOUND")
 
 
 @drives("export")

@@ -1,13 +1,16 @@
 """`mulligan deliveries`: what subscriptions were told, and what came of it."""
 
+from contextlib import suppress
 from datetime import datetime
 
 import click
 
+from mulligan.app import App
 from mulligan.cli.opening import open_either
 from mulligan.cli.options import ACTOR, Group, SharedOptions, limit_option, one_argument, pass_shared
 from mulligan.cli.output import show, show_table
 from mulligan.cli.parameters import text
+from mulligan.errors import BatchNotFound, JobNotFound
 from mulligan.explain.words import at
 from mulligan.records.delivery import Delivery, DeliveryState
 from mulligan.records.document import document_of
@@ -43,10 +46,10 @@ def list_all(
     """List deliveries, newest first."""
     with open_either(shared) as app:
         found = app.deliveries(
-            subscription=subscription,
+            subscription=subscription and app.find_id("subscription", subscription),
             state=state,
-            about=about,
-            digest=digest,
+            about=about and _find_subject(app, about),
+            digest=digest and app.find_id("delivery", digest),
             owner=owner,
             limit=limit,
             cursor=cursor,
@@ -55,6 +58,14 @@ def list_all(
     headings = ("Id", "Time", "Event", "About", "To", "State", "Attempts", "Reason")
     document = {"deliveries": [document_of(each) for each in found]}
     show_table(shared, document, headings, [_row(each, now) for each in found], empty="No deliveries.")
+
+
+def _find_subject(app: App, about: str) -> str:
+    """The id of a job or a batch, of which a part may be given, or another subject's name."""
+    for what, missing in (("job", JobNotFound), ("batch", BatchNotFound)):
+        with suppress(missing):
+            return app.find_id(what, about)
+    return about
 
 
 def _row(each: Delivery, now: datetime) -> tuple[str, ...]:
@@ -83,7 +94,7 @@ def _state(each: Delivery) -> str:
 def show_one(shared: SharedOptions, /, *, delivery: str) -> None:
     """Show one delivery with the body that every attempt sends."""
     with open_either(shared) as app:
-        found = app.delivery(delivery)
+        found = app.delivery(app.find_id("delivery", delivery))
     lines = [
         f"{name}: {value}"
         for name, value in document_of(found).items()
@@ -101,5 +112,5 @@ def show_one(shared: SharedOptions, /, *, delivery: str) -> None:
 def redeliver(shared: SharedOptions, /, *, delivery: str, actor: str) -> None:
     """Send the same body under the same id again."""
     with open_either(shared, watches=True) as app:
-        again = app.redeliver(delivery, actor=actor)
+        again = app.redeliver(app.find_id("delivery", delivery), actor=actor)
     show(shared, document_of(again), f"Delivery {again.id} is {again.state}.")

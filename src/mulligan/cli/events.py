@@ -9,7 +9,7 @@ import click
 
 from mulligan.app import App
 from mulligan.cli.opening import open_either
-from mulligan.cli.options import KIND, OWNER, CliCommand, SharedOptions, pass_shared
+from mulligan.cli.options import KIND, OWNER, CliCommand, SharedOptions, complete_ids, pass_shared
 from mulligan.cli.output import echo, print_json_line, show_table, watch
 from mulligan.cli.parameters import text
 from mulligan.cli.summaries import about_event, short
@@ -52,7 +52,7 @@ Read = Callable[..., EventPage]
 def events(shared: SharedOptions, /, *, follow: bool, after: int | None, limit: int | None, **wanted: Any) -> None:
     """Show the event log, oldest first. With --follow, --json prints one object a line."""
     with open_either(shared, watches=follow) as app:
-        read = partial(app.stream, **_complete(app, wanted))
+        read = partial(app.stream, **complete_ids(app, wanted, "job", "batch") | {"types": wanted["types"] or None})
         if wanted["job"]:
             after = after or 0
         if follow:
@@ -61,12 +61,6 @@ def events(shared: SharedOptions, /, *, follow: bool, after: int | None, limit: 
             _list(shared, _newest(app, read, limit or LISTED))
         else:
             _list(shared, _next(read, after, limit or LISTED))
-
-
-def _complete(app: App, wanted: dict[str, Any]) -> dict[str, Any]:
-    """The ids may be shortened."""
-    ids = {what: wanted[what] and app.find_id(what, wanted[what]) for what in ("job", "batch")}
-    return {**wanted, **ids, "types": wanted["types"] or None}
 
 
 def _next(read: Read, after: int, limit: int) -> EventPage:

@@ -93,7 +93,7 @@ def _marks(group: FailureGroup) -> Iterator[str]:
 def show_one(shared: SharedOptions, *, group: str) -> None:
     """Show one group: its last failure, versions, services, owners and hours."""
     with open_either(shared) as app:
-        found = app.failure(group)
+        found = app.failure(app.find_id("group", group))
     if shared.as_json:
         print_json(document_of(found))
     else:
@@ -179,7 +179,7 @@ def retry(
 ) -> None:
     """Retry the failed jobs of a group at a rate, canaries first. It is a redrive; see: mulligan redrive --help."""
     with open_either(shared, watches=True) as app:
-        start = partial(app.retry_failure, group, **options)
+        start = partial(app.retry_failure, app.find_id("group", group), **options)
         run_operation(shared, app, start, preview=preview, is_sure=is_sure, is_followed=is_followed)
 
 
@@ -192,7 +192,7 @@ def retry(
 def ignore(shared: SharedOptions, /, *, group: str, length: Any, **options: Any) -> None:
     """Ignore a group: it is not listed, until its time has come or it has grown."""
     with open_either(shared) as app:
-        found = app.ignore_failure(group, length, **options)
+        found = app.ignore_failure(app.find_id("group", group), length, **options)
     show(shared, document_of(found), f"Group {found.id} is {', '.join(_state(found, SystemClock().now()))}.")
 
 
@@ -203,7 +203,7 @@ def ignore(shared: SharedOptions, /, *, group: str, length: Any, **options: Any)
 def resolve(shared: SharedOptions, /, *, group: str, **sign: Any) -> None:
     """Resolve a group. It is listed again, as regressed, if it is seen in a version that was first seen later."""
     with open_either(shared) as app:
-        found = app.resolve_failure(group, **sign)
+        found = app.resolve_failure(app.find_id("group", group), **sign)
     show(shared, document_of(found), f"Group {found.id} is resolved: {found.title}")
 
 
@@ -214,5 +214,5 @@ def resolve(shared: SharedOptions, /, *, group: str, **sign: Any) -> None:
 def reopen(shared: SharedOptions, /, *, group: str, **sign: Any) -> None:
     """Open a group that is ignored or resolved."""
     with open_either(shared) as app:
-        found = app.reopen_failure(group, **sign)
+        found = app.reopen_failure(app.find_id("group", group), **sign)
     show(shared, document_of(found), f"Group {found.id} is open: {found.title}")

@@ -5,7 +5,7 @@ from datetime import datetime
 import click
 
 from mulligan.cli.opening import open_app, open_existing, open_for_watching
-from mulligan.cli.options import ACTOR, Group, SharedOptions, limit_option, one_argument, pass_shared
+from mulligan.cli.options import ACTOR, Group, SharedOptions, complete_ids, limit_option, one_argument, pass_shared
 from mulligan.cli.output import show, show_table
 from mulligan.cli.parameters import text
 from mulligan.explain.words import at
@@ -20,17 +20,15 @@ def hooks() -> None:
 
 @hooks.command("create")
 @click.option("--name", type=text, required=True, help="For people; each owner uses a name once.")
-@click.option("--group", type=text, help="Retry the failed jobs of this group.")
-@click.option("--batch", type=text, help="Retry the failed jobs of this batch.")
+@click.option("--group", type=text, help="Retry the failed jobs of this group; six characters of it are enough.")
+@click.option("--batch", type=text, help="Retry the failed jobs of this batch; six characters of its id are enough.")
 @click.option("--owner", type=text, help="Only jobs of this owner.  [default: all owners]")
 @ACTOR
 @pass_shared
-def create(
-    shared: SharedOptions, /, *, name: str, group: str | None, batch: str | None, owner: str | None, actor: str
-) -> None:
+def create(shared: SharedOptions, /, *, name: str, owner: str | None, actor: str, **jobs: str | None) -> None:
     """Create a hook and print its secret, which is shown this once."""
     with open_app(shared) as app:
-        created = app.create_hook(name, group=group, batch=batch, owner=owner, actor=actor)
+        created = app.create_hook(name, **complete_ids(app, jobs, "group", "batch"), owner=owner, actor=actor)
     show(
         shared,
         document_of(created),
@@ -67,5 +65,5 @@ def _row(each: IncomingHook, now: datetime) -> tuple[str, ...]:
 def remove(shared: SharedOptions, /, *, hook: str, actor: str) -> None:
     """Remove an incoming hook."""
     with open_for_watching(shared) as app:
-        removed = app.remove_hook(hook, actor=actor)
+        removed = app.remove_hook(app.find_id("hook", hook), actor=actor)
     show(shared, document_of(removed), f"Hook {removed.id} ({removed.name}) is removed.")

@@ -105,7 +105,7 @@ def _state(key: Key, now: datetime) -> str:
 def link(shared: SharedOptions, /, *, key_id: str, url: str, actor: str) -> None:
     """Print a link that signs in to the dashboard with a key, once, within ten minutes."""
     with open_for_watching(shared) as app:
-        token = app.sign_in_link(key_id, actor=actor)
+        token = app.sign_in_link(app.find_id("key", key_id), actor=actor)
     found = f"{url.rstrip('/')}/sign-in?link={token}"
     show(shared, {"link": found}, found)
 
@@ -118,5 +118,5 @@ def link(shared: SharedOptions, /, *, key_id: str, url: str, actor: str) -> None
 def revoke(shared: SharedOptions, /, *, key_id: str, actor: str, request_id: str | None) -> None:
     """Revoke a key. Within a second, every server refuses it."""
     with open_for_watching(shared) as app:
-        revoked = app.revoke_key(key_id, actor=actor, request_id=request_id)
+        revoked = app.revoke_key(app.find_id("key", key_id), actor=actor, request_id=request_id)
     show(shared, document_of(revoked), f"Key {revoked.id} ({revoked.name}) is revoked.")

@@ -167,7 +167,7 @@ filter_options = together(
         help="The error class of failed jobs.",
     ),
     click.option("--last-code", type=text, help="The error code of the last failed attempt, in any state."),
-    click.option("--group", type=text, help="The error group of failed jobs."),
+    click.option("--group", type=text, help="The error group of failed jobs, or six characters of its beginning."),
     click.option("--batch", type=text, help="The id of the batch, or six characters of its end."),
     click.option("--tag", type=text),
     click.option("--version", type=text, help="The version of the app that ran the last attempt."),
@@ -178,10 +178,12 @@ filter_options = together(
 
 
 def job_filter(app: "App", wanted: Mapping[str, Any]) -> JobFilter:
-    """The filter of these options. The ids of jobs and of a batch may be shortened."""
-    ids, batch = wanted.get("ids"), wanted.get("batch")
-    whole = {
-        "ids": ids and [app.find_id("job", each) for each in ids],
-        "batch": batch and app.find_id("batch", batch),
-    }
-    return JobFilter(**{**wanted, **whole})
+    """The filter of these options. The ids of jobs, of a batch and of a group may be shortened."""
+    ids = wanted.get("ids")
+    whole = {"ids": ids and [app.find_id("job", each) for each in ids]}
+    return JobFilter(**complete_ids(app, {**wanted, **whole}, "batch", "group"))
+
+
+def complete_ids(app: "App", options: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """The options, of which these are ids that may be shortened. An option is named for what its id is of."""
+    return {**options, **{name: app.find_id(name, options[name]) for name in names if options.get(name)}}

@@ -8,7 +8,16 @@ from msgspec import UNSET
 
 from mulligan.cli.errors import WrongUsage
 from mulligan.cli.opening import open_app, open_either
-from mulligan.cli.options import ACTOR, KIND, Group, SharedOptions, limit_option, one_argument, pass_shared
+from mulligan.cli.options import (
+    ACTOR,
+    KIND,
+    Group,
+    SharedOptions,
+    complete_ids,
+    limit_option,
+    one_argument,
+    pass_shared,
+)
 from mulligan.cli.output import show, show_table
 from mulligan.cli.parameters import text
 from mulligan.explain.words import at
@@ -59,7 +68,7 @@ def _state(each: SubscriptionRecord, now: datetime) -> str:
 def show_one(shared: SharedOptions, /, *, subscription: str) -> None:
     """Show one subscription. Its secrets are not shown."""
     with open_either(shared) as app:
-        found = app.subscription(subscription)
+        found = app.subscription(app.find_id("subscription", subscription))
     document = document_of(found)
     chosen = document.pop("choice")
     lines = [f"{name}: {value}" for name, value in (*document.items(), *chosen.items()) if value not in (None, [])]
@@ -77,9 +86,9 @@ def show_one(shared: SharedOptions, /, *, subscription: str) -> None:
 @click.option("--digest", type=text, help="How long like failures are collected, or 'none'.  [default: 5m]")
 @KIND
 @click.option("--queue", type=text)
-@click.option("--batch", type=text)
+@click.option("--batch", type=text, help="The id of the batch, or six characters of its end.")
 @click.option("--code", type=text, help="The error code.")
-@click.option("--group", type=text, help="The group of failures.")
+@click.option("--group", type=text, help="The group of failures, or six characters of its beginning.")
 @click.option("--of-owner", type=text, help="Only events of this owner, who does not see the subscription.")
 @click.option("--tag", type=text)
 @ACTOR
@@ -101,7 +110,12 @@ def add(
     chosen = UNSET if digest is None else None if digest == "none" else digest
     with open_either(shared) if shared.server else open_app(shared) as app:
         created = app.subscribe(
-            options.pop("name"), channel=channel, to=email or webhook or "", digest=chosen, actor=actor, **options
+            options.pop("name"),
+            channel=channel,
+            to=email or webhook or "",
+            digest=chosen,
+            actor=actor,
+            **complete_ids(app, options, "batch", "group"),
         )
     secret = [created.secret, "The secret is not shown again."] if created.secret else []
     show(shared, document_of(created), f"Subscription {created.subscription.id} is stored.", *secret)
@@ -114,7 +128,7 @@ def add(
 def remove(shared: SharedOptions, /, *, subscription: str, actor: str) -> None:
     """Remove a subscription. What was not sent yet is skipped."""
     with open_either(shared, watches=True) as app:
-        removed = app.unsubscribe(subscription, actor=actor)
+        removed = app.unsubscribe(app.find_id("subscription", subscription), actor=actor)
     show(shared, document_of(removed), f"Subscription {removed.id} ({removed.name}) is removed.")
 
 
@@ -126,7 +140,7 @@ def remove(shared: SharedOptions, /, *, subscription: str, actor: str) -> None:
 def disable(shared: SharedOptions, /, *, subscription: str, reason: str | None, actor: str) -> None:
     """Stop telling a subscription."""
     with open_either(shared, watches=True) as app:
-        changed = app.disable_subscription(subscription, reason=reason, actor=actor)
+        changed = app.disable_subscription(app.find_id("subscription", subscription), reason=reason, actor=actor)
     show(shared, document_of(changed), f"Subscription {changed.id} ({changed.name}) is disabled.")
 
 
@@ -137,7 +151,7 @@ def disable(shared: SharedOptions, /, *, subscription: str, reason: str | None, 
 def enable(shared: SharedOptions, /, *, subscription: str, actor: str) -> None:
     """Tell a disabled subscription again, from now on."""
     with open_either(shared, watches=True) as app:
-        changed = app.enable_subscription(subscription, actor=actor)
+        changed = app.enable_subscription(app.find_id("subscription", subscription), actor=actor)
     show(shared, document_of(changed), f"Subscription {changed.id} ({changed.name}) is enabled.")
 
 
@@ -148,7 +162,7 @@ def enable(shared: SharedOptions, /, *, subscription: str, actor: str) -> None:
 def rotate(shared: SharedOptions, /, *, subscription: str, actor: str) -> None:
     """Print a new secret of a webhook. For a day, the previous one signs as well."""
     with open_either(shared, watches=True) as app:
-        rotated = app.rotate_secret(subscription, actor=actor)
+        rotated = app.rotate_secret(app.find_id("subscription", subscription), actor=actor)
     show(
         shared,
         document_of(rotated),
@@ -164,5 +178,5 @@ def rotate(shared: SharedOptions, /, *, subscription: str, actor: str) -> None:
 def test(shared: SharedOptions, /, *, subscription: str, actor: str) -> None:
     """Send a sample to the recipient, by a worker."""
     with open_either(shared, watches=True) as app:
-        sent = app.test_subscription(subscription, actor=actor)
+        sent = app.test_subscription(app.find_id("subscription", subscription), actor=actor)
     show(shared, document_of(sent), f"Delivery {sent.id} is {sent.state}; see: mulligan deliveries show {sent.id}")

@@ -37,6 +37,7 @@ from mulligan.records.subscription import CreatedSubscription, SubscriptionRecor
 from mulligan.service.records import ServiceStatus
 from mulligan.store.messages import WorkerRecord
 from mulligan.values.duration import Duration, parse
+from mulligan.values.ids import is_complete
 
 # How often `wait` looks, in seconds: often at first.
 FIRST_LOOK, LONGEST_LOOK, GROWTH = 0.05, 1.0, 1.5
@@ -153,7 +154,9 @@ class Client:
         return self._job(self._server.get(f"/jobs/{_part(job_id)}", _revealed(reveal=reveal), job_id=job_id))
 
     def find_id(self, what: str, part: str) -> str:
-        """Complete the id of a `"job"`, `"batch"` or `"redrive"` that begins or ends with `part`."""
+        """Complete the id of a `"job"`, `"batch"`, `"redrive"`, `"group"` and so on that begins or ends with `part`."""
+        if is_complete(what, part):
+            return part
         about: dict[str, Any] = {"part": part, f"{what}_id": part}
         found: str = self._server.get(f"/ids/{_part(what)}/{_part(part)}", None, **about)["id"]
         return found

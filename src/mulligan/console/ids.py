@@ -4,10 +4,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mulligan.console.arguments import ID_OF, NAME, check
-from mulligan.errors import AmbiguousId, BatchNotFound, JobNotFound, MulliganError, RedriveNotFound
+from mulligan.errors import (
+    AmbiguousId,
+    BatchNotFound,
+    DeliveryNotFound,
+    GroupNotFound,
+    HookNotFound,
+    JobNotFound,
+    KeyNotFound,
+    MulliganError,
+    RedriveNotFound,
+    SubscriptionNotFound,
+)
 from mulligan.store.messages import NEWEST_IDS
 from mulligan.store.store import Store
-from mulligan.values.ids import is_id
+from mulligan.values.ids import is_complete
 
 SHORTEST_PART = 6
 MOST_CANDIDATES = 5
@@ -16,6 +27,11 @@ _NOT_FOUND: dict[str, Callable[[str, str], MulliganError]] = {
     "job": JobNotFound,
     "batch": BatchNotFound,
     "redrive": RedriveNotFound,
+    "group": GroupNotFound,
+    "key": KeyNotFound,
+    "subscription": SubscriptionNotFound,
+    "delivery": DeliveryNotFound,
+    "hook": HookNotFound,
 }
 
 
@@ -26,7 +42,7 @@ class IdSearch:
     @check(what=ID_OF, part=NAME, owner=NAME)
     def find(self, what: str, part: str, *, owner: str | None = None) -> str:
         """Return the one id that begins or ends with `part`. A complete id is returned without a query."""
-        if is_id(part):
+        if is_complete(what, part):
             return part
         found = self.store().find_ids(what, part, owner=owner, limit=MOST_CANDIDATES + 1)
         if part in found:

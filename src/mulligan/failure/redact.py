@@ -372,10 +372,14 @@ _USERINFO = re.compile(
     r"""(?x) :(?://|\\/\\/) [^\s/?\#"'@:]{0,200}+ : (?! \d{1,5}+ \\?/ )
     (?P<secret> [^\s/"'\\]{0,1000} (?=@) | [^\s/"'\\]{1,100}+ / [^\s"'\\:]{0,100} (?=@) )"""
 )
-# A whole URL in the query of another.
+# The delimiters of a URL that was percent-encoded, once or twice, perhaps except slashes and colons.
+_COLON, _SLASH, _AT = r"(?: : | %(?:25)?3a )", r"(?: / | %(?:25)?2f )", r"%(?:25)?40"
+# A port is followed by a slash, and may be by a query that was not encoded.
 _ENCODED_USERINFO = re.compile(
-    r"""(?ix) %(?:25)?3a (?:%(?:25)?2f){2} (?: (?!%(?:25)?(?:3a|40|2f)) [^\s"'&] ){0,200}+ %(?:25)?3a
-    (?P<secret> (?: (?!%(?:25)?2f) [^\s"'&] ){0,1000} ) (?= %(?:25)?40 )""",
+    rf"""(?ix) {_COLON} {_SLASH}{{2}} (?: (?! {_COLON} | {_SLASH} | {_AT} ) [^\s?\#"'@&] ){{0,200}}+ {_COLON}
+    (?! \d{{1,5}}+ (?: {_SLASH} | \? ) )
+    (?P<secret> (?: (?! {_SLASH} ) [^\s"'@&] ){{0,1000}} (?= {_AT} )
+      | (?: (?! {_SLASH} ) [^\s"'@&] ){{1,100}}+ {_SLASH} (?: (?! {_COLON} ) [^\s"'@&] ){{0,100}} (?= {_AT} ) )""",
     re.VERBOSE,
 )
 # `ann:p%40ss@host` without a scheme: only the percent sign distinguishes it from `image:tag@sha256` and `cc:ann@host`.
@@ -396,17 +400,24 @@ _DSN = re.compile(
     """,
     re.VERBOSE,
 )
-# The same DSN in the query of another URL.
-_ENCODED_DSN = re.compile(
-    r"""(?ix) https? %(?:25)?3a (?:%(?:25)?2f){2} (?P<secret> [\w.-]{1,200}+ ) (?= %(?:25)?40 (?:
-        [\w.-]{0,200}? sentry
-      | [\w.-]{1,200}+ (?: %(?:25)?3a\d{1,5}+ )? %(?:25)?2f \d{1,20}+ (?! [\w-] | %(?:25)?2f ) ) )""",
+_ENCODED_TOKEN_AS_USER = re.compile(
+    rf"""(?ix) {_COLON} {_SLASH}{{2}}
+    (?P<secret> (?: (?! {_COLON} | {_SLASH} | {_AT} | %(?:25)?3f ) [^\s?\#"'@&] ){{16,1000}}+ ) (?= {_AT} )""",
     re.VERBOSE,
 )
-# Telegram's `/bot<id>:<token>/` and Discord's `Bot <token>`; their ids are not secrets.
+_ENCODED_PROJECT = rf"\d{{1,20}}+ (?! [\w-] | {_SLASH} | \.\w )"
+_ENCODED_DSN = re.compile(
+    rf"""(?ix) https? {_COLON} {_SLASH}{{2}} (?P<secret> [\w.-]{{1,200}}+ ) (?=
+        (?: {_COLON} (?: (?! {_SLASH} | {_AT} ) [^\s"'@&] ){{0,200}}+ )? {_AT} [\w.-]{{0,200}}? sentry
+      | {_AT} [\w.-]{{1,200}}+ (?: {_COLON} \d{{1,5}}+ )?
+        (?: {_SLASH} (?!{_ENCODED_PROJECT}) [\w.-]{{1,100}}+ ){{0,8}}+ {_SLASH} {_ENCODED_PROJECT} )""",
+    re.VERBOSE,
+)
+# Telegram's `bot<id>:<token>` and Discord's `Bot <token>`; their ids are no secrets. A short number may name a bot.
 _BOT = re.compile(
-    r"""(?ix) (?: / | %(?:25)?2f ) bot\d{1,20}+ (?: : | %(?:25)?3a ) (?P<secret> [\w-]{6,}+ )
-      | (?<![a-z]) bot [ ]{1,4} (?P<token> [\w-]{8,}+ \. [\w-]{2,}+ \. [\w-]{8,}+ )""",
+    rf"""(?ix) (?: {_SLASH} bot | (?: (?<![a-z0-9]) | %(?:25)?[0-9a-f]{{2}} ) bot (?=\d{{5}}) ) \d{{1,20}}+ {_COLON}
+      (?P<secret> [\w-]{{6,}}+ )
+      | (?<![a-z]) bot [ ]{{1,4}} (?P<token> [\w-]{{8,}}+ \. [\w-]{{2,}}+ \. [\w-]{{8,}}+ )""",
     re.VERBOSE,
 )
 # Knowing such an address is enough to post there.
@@ -433,13 +444,14 @@ _SHAPES = (
     r"xox[a-z]-[\w-]{10,}+", r"xapp-[\w-]{10,}+",
     r"[rs]k_(?:live|test)_\w{8,}+", r"whsec_[\w+/=-]{16,}+", r"sk-[\w-]{20,}+",
     r"AIza[\w-]{30,}+", r"ya29\.[\w-]{20,}+", r"SG\.[\w-]{16,}+\.[\w-]{16,}+", r"hv[bs]\.[\w-]{20,}+",
-    r"npm_\w{30,}+", r"pypi-[\w-]{40,}+", r"dop_v1_[0-9a-f]{40,}+", r"\d{8,10}:AA[\w-]{30,}+",
+    r"npm_\w{30,}+", r"pypi-[\w-]{40,}+", r"dop_v1_[0-9a-f]{40,}+", r"\d{8,10}(?::|%(?:25)?3[Aa])AA[\w-]{30,}+",
     r"eyJ[\w-]{6,}+\.[\w-]{4,}+(?:\.[\w-]*+){1,3}",
     r"mk_[A-Za-z0-9]{4,}+_[\w-]{12,}+",
 )  # fmt: skip
 _SHAPE_WORDS = (
     "akia", "asia", "aroa", "aida", "gh", "github_pat_", "glpat-", "xox", "xapp-", "_live_",
-    "_test_", "whsec_", "sk-", "aiza", "ya29.", "sg.", "hvs.", "hvb.", "npm_", "pypi-", "dop_v1_", ":aa", "eyj", "mk_",
+    "_test_", "whsec_", "sk-", "aiza", "ya29.", "sg.", "hvs.", "hvb.", "npm_", "pypi-", "dop_v1_", ":aa", "3aaa", "eyj",
+    "mk_",
 )  # fmt: skip
 _SHAPE = re.compile(rf"(?<![A-Za-z0-9])(?P<secret>{'|'.join(_SHAPES)})")
 # A key without its end or its beginning was truncated: the rest is masked all the same.
@@ -461,13 +473,16 @@ def _bot(match: re.Match[str]) -> str:
 _LOOKS = (
     _Look(("private key",), _ARMOUR, _armoured),
     _Look(("://", r":\/\/"), _USERINFO),
-    _Look(("%3a%", "%253a%"), _ENCODED_USERINFO),
-    _Look(("%3a%", "%253a%"), _ENCODED_DSN),
+    _Look(("%40", "%2540"), _ENCODED_USERINFO),
+    _Look(("%40", "%2540"), _ENCODED_TOKEN_AS_USER),
+    _Look(("%40", "%2540"), _ENCODED_DSN),
     _Look(("%",), _ENCODED_PASSWORD),
     _Look(("://", r":\/\/"), _TOKEN_AS_USER),
     _Look(("://", r":\/\/"), _DSN),
     _Look(("webhook", "hooks.", "interactions/", "/with/key/"), _WEBHOOK),
     _Look(("bot",), _BOT, _bot),
+    # Before the next one, which would mask the number before a colon and leave the rest.
+    _Look(_SHAPE_WORDS, _SHAPE),
     _Look(("bearer", "basic", "digest", "negotiate", "ntlm", "apikey", "token", "aws4-"), _SCHEME),
     _Look(("auth",), _PAIR),
     _Look(_NAMES, _ASSIGNED, _secret_value),
@@ -482,7 +497,6 @@ _LOOKS = (
     _Look(("val",), _NAME_FIRST, _paired_value),
     _Look(("val",), _VALUE_FIRST, _paired_value),
     _Look(("=",), _QUERY),
-    _Look(_SHAPE_WORDS, _SHAPE),
 )
 
 _known = _Known()

@@ -247,17 +247,27 @@ class Job(Struct, Generic[R], frozen=True, kw_only=True, gc=False):
     def retry_count(self) -> int:
         """Automatic retries since the start or the last manual retry, for display.
 
-        Each failure counts as a retry, made or pending, except the failure that ends the job. The pending retry of a
-        cancelled job does not count.
+        Each failure counts as a retry, made or pending, except the failure that ended the job. A retry that was pending
+        when the job expired or was cancelled does not count if all its attempts had failed; the record does not tell
+        the order of failures and attempts that ended otherwise.
         """
-        ended_by_failure = self.state is State.FAILED and not self._ended_by_its_worker
-        made = min(self.failures - ended_by_failure, self.max_retries)
+        made = min(self.failures - self._ended_by_failure, self.max_retries)
         return max(0, min(made, self.attempt - 1) if self.state.is_final else made)
 
     @property
-    def _ended_by_its_worker(self) -> bool:
-        """A crash or a loss at its limit ended the job. Those are not counted as failures."""
-        return self.crashes >= self.max_crashes or self.losses >= MAX_LOSSES
+    def _ended_by_failure(self) -> bool:
+        """Its last attempt failed and ended the job. Crashes and losses are not counted as failures, and a job may also
+        fail without an attempt, such as by its deadline."""
+        by_worker = self.crashes >= self.max_crashes or self.losses >= MAX_LOSSES
+        by_attempt = is_last_failure(self.error_code, self.error_message, self.last_code, self.last_message)
+        return self.state is State.FAILED and by_attempt and not by_worker
+
+
+def is_last_failure(code: str | None, message: str | None, last_code: str | None, last_message: str | None) -> bool:
+    """Whether a job failed with the failure of its last attempt. Otherwise it failed without an attempt, or a worker of
+    an older version, which does not write the last failure, settled it; a planned retry has another message than the
+    end."""
+    return code is not None and (code, message) == (last_code, last_message)
 
 
 def was_rejected(attempt: int, finished_at: object, enqueued_at: object) -> bool:

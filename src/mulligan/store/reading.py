@@ -12,11 +12,21 @@ from mulligan.store.messages import NEWEST_IDS, Lane, QueueLoad, WorkerRecord
 from mulligan.store.rows import Record, decode_strings, from_time, load_records, to_job, to_json, to_record, to_time
 from mulligan.store.scans import scans_of
 from mulligan.store.session import Session
+from mulligan.store.subscriptions import scope_of
 
 # So many ids are looked up faster than jobs are read.
 FEW = 2_000
 OF_IDS = "id = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)))"
-TABLES = {"job": "mulligan_jobs", "batch": "mulligan_batches", "redrive": "mulligan_operations"}
+TABLES = {
+    "job": "mulligan_jobs",
+    "batch": "mulligan_batches",
+    "redrive": "mulligan_operations",
+    "group": "mulligan_groups",
+    "key": "mulligan_keys",
+    "subscription": "mulligan_subscriptions",
+    "delivery": "mulligan_deliveries",
+    "hook": "mulligan_hooks",
+}
 
 
 def row_of(session: Session, statement: str, job_id: str, owner: str | None = None) -> Record:
@@ -80,7 +90,9 @@ class ReadOperations:
 
     def find_ids(self, session: Session, what: str, part: str, owner: str | None, limit: int) -> list[str]:
         conditions = ["true"] if owner is None else ["owner = :owner AND owner <> ''" if owner else "owner = :owner"]
-        values = {"part": part, "owner": owner, "newest": NEWEST_IDS, "limit": limit}
+        if what == "group":
+            conditions = ["scope = :scope"]
+        values = {"part": part, "owner": owner, "scope": scope_of(owner), "newest": NEWEST_IDS, "limit": limit}
         rows = session.filtered("find_ids", conditions, values, table=TABLES[what])
         return [row["id"] for row in rows]
 

@@ -11,7 +11,7 @@ import msgspec
 from mulligan.errors import LeaseLost, StoreDamaged
 from mulligan.failure.verdict import Verdict
 from mulligan.lifecycle import State
-from mulligan.records.job import ONCE, Fence, Job, Lease
+from mulligan.records.job import ONCE, Fence, Job, Lease, is_last_failure
 from mulligan.values.moment import EPOCH, microseconds
 
 T = TypeVar("T")
@@ -191,11 +191,9 @@ def _job(row: Record, is_duplicate: bool) -> Job[Any]:  # noqa: FBT001
 
 
 def _error_detail(row: Record) -> str | None:
-    """Return the detail of the last failure only if that is the failure the job ended with. A job may fail without an
-    attempt, such as by its deadline; workers of older versions do not write the last failure; and a planned retry has
-    another message than the end."""
-    error, last = (row["error_code"], row["error_message"]), (row["last_code"], row["last_message"])
-    return row["last_detail"] or None if error[0] is not None and error == last else None
+    """Return the detail of the last failure only if that is the failure the job ended with."""
+    ended = is_last_failure(row["error_code"], row["error_message"], row["last_code"], row["last_message"])
+    return row["last_detail"] or None if ended else None
 
 
 def to_arguments(text: str) -> Any:

@@ -786,7 +786,7 @@ class Store:
         return self._read(self._reading.queue_loads, most)
 
     def find_ids(self, what: str, part: str, *, owner: str | None = None, limit: int) -> list[str]:
-        """Return ids of a `"job"`, `"batch"` or `"redrive"`: the one equal to `part` first, then the newest that begin
+        """Return ids of a `"job"`, a `"batch"` and so on: the one equal to `part` first, then the newest that begin
         with it, or end with it and are among the newest `NEWEST_IDS`."""
         return self._read(self._reading.find_ids, what, storable(part), owner, limit)
 

@@ -4,11 +4,18 @@ import re
 from hashlib import sha256
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# A fingerprint.
+_GROUP = re.compile(r"[0-9a-f]{12}")
 
 
 def is_id(value: object) -> bool:
     """Whether it has the form of an id."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def is_complete(what: str, part: str) -> bool:
+    """Whether it has the form of a whole id of a `"job"`, a `"group"` and so on; a key's id has none."""
+    return _GROUP.fullmatch(part) is not None if what == "group" else is_id(part)
 
 
 def uuid7(millisecond: int, head: int, tail: int) -> str:

@@ -166,6 +166,10 @@ def to_problem(error: Exception) -> Problem:
     return Problem(500, "INTERNAL_ERROR", "The server could not answer. The error is in its log.")
 
 
+def lacks_scope(scope: str) -> Problem:
+    return Problem(403, "FORBIDDEN", f"the key does not allow this: it lacks the scope {scope}", scope=str(scope))
+
+
 def misfit(message: str, *, below: str = "$") -> Problem:
     """A value that has the wrong type or size. `below` is the place of the value that was checked."""
     place = _PLACE.search(message)

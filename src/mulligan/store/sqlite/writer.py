@@ -6,7 +6,7 @@ Operations that are committed together run each in its own savepoint, so that a 
 import contextlib
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -28,7 +28,8 @@ class Operation(Generic[T]):
         self.future: Future[T] = Future()
 
     def fail(self, error: BaseException) -> None:
-        if not self.future.cancelled():
+        # The caller may give up at any moment: after a check, it could still do so before the answer.
+        with contextlib.suppress(InvalidStateError):
             self.future.set_exception(error)
 
 

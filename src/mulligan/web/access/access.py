@@ -32,7 +32,7 @@ from mulligan.web.access.caller import ANONYMOUS, SCRAPER, Caller
 from mulligan.web.access.idempotency import Repeatable, read_request_id
 from mulligan.web.access.status import status_of
 from mulligan.web.access.terms import KeylessTerms, Terms, WithoutKey
-from mulligan.web.problems import Problem
+from mulligan.web.problems import Problem, lacks_scope
 
 logger = logging.getLogger("mulligan.web")
 
@@ -207,8 +207,7 @@ def _refusal(caller: Caller, route: Terms, *, reveals: bool) -> Problem | None:
         return Problem(403, "FORBIDDEN", "only an administrator's key allows this")
     for scope in (route.scope, Scope.ARGS_REVEAL if reveals else None):
         if scope is not None and scope not in caller.scopes:
-            message = f"the key does not allow this: it lacks the scope {scope}"
-            return Problem(403, "FORBIDDEN", message, scope=str(scope))
+            return lacks_scope(scope)
     return None
 
 

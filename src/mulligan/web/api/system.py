@@ -5,11 +5,23 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from mulligan.errors import AmbiguousId, BatchNotFound, JobNotFound, RedriveNotFound, StoreError
+from mulligan.errors import (
+    AmbiguousId,
+    BatchNotFound,
+    DeliveryNotFound,
+    GroupNotFound,
+    HookNotFound,
+    JobNotFound,
+    KeyNotFound,
+    RedriveNotFound,
+    StoreError,
+    SubscriptionNotFound,
+)
 from mulligan.records.document import Shape
 from mulligan.records.key import Scope
 from mulligan.records.readiness import Component
 from mulligan.web.access.terms import WithoutKey
+from mulligan.web.problems import lacks_scope
 from mulligan.web.route import Call, One, Routes
 
 routes = Routes("Server", prefix="")
@@ -53,6 +65,15 @@ def readyz(call: Call) -> Any:
     return Readiness(components=call.console.readiness() if call.caller.is_admin else None)
 
 
+# What a key needs besides `jobs:read` to find an id of these.
+SCOPES = {
+    "subscription": Scope.WEBHOOKS_MANAGE,
+    "delivery": Scope.WEBHOOKS_MANAGE,
+    "hook": Scope.WEBHOOKS_MANAGE,
+    "key": Scope.KEYS_MANAGE,
+}
+
+
 class WholeId(msgspec.Struct, kw_only=True):
     id: str
 
@@ -61,8 +82,24 @@ class WholeId(msgspec.Struct, kw_only=True):
     "/ids/{what}/{part}",
     scope=Scope.JOBS_READ,
     answer=One(WholeId),
-    errors=[AmbiguousId, JobNotFound, BatchNotFound, RedriveNotFound],
+    errors=[
+        AmbiguousId,
+        JobNotFound,
+        BatchNotFound,
+        RedriveNotFound,
+        GroupNotFound,
+        KeyNotFound,
+        SubscriptionNotFound,
+        DeliveryNotFound,
+        HookNotFound,
+    ],
 )
 def find_id(call: Call, what: str, part: str) -> Any:
-    """The whole id of a `job`, a `batch` or a `redrive` from at least six characters of its beginning or its end."""
+    """The whole id of a `job`, `batch`, `redrive` or `group` from at least six characters of its beginning or its end.
+
+    Also of a `subscription`, `delivery` or `hook` with the scope `webhooks:manage`, and of a `key` with `keys:manage`.
+    """
+    scope = SCOPES.get(what)
+    if scope is not None and scope not in call.caller.scopes:
+        raise lacks_scope(scope)
     return WholeId(id=call.console.find_id(what, part))
