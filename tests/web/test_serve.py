@@ -100,6 +100,23 @@ def test_it_says_where_it_listens_and_ends_at_once(tmp_path: Path) -> None:
             assert "graceful" not in served.stop(), "nothing was waited for"
 
 
+LARGE = """
+app.enqueue_many([convert.options(delay="1h").bind("a" * 100_000) for _ in range(5)])
+"""
+
+
+def test_an_export_that_nobody_reads_does_not_keep_the_server(tmp_path: Path) -> None:
+    with serve(tmp_path, shop=SHOP + LARGE) as served, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        connection.settimeout(PATIENCE)
+        connection.connect(("127.0.0.1", served.port))
+        authorization = served.key["Authorization"]
+        head = f"GET /api/v1/jobs/export HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n"
+        connection.sendall(head.encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+        assert served.stop() == ""
+
+
 def test_a_worker_in_the_same_process_finishes_its_jobs(tmp_path: Path) -> None:
     with serve(tmp_path, "--with-worker") as served:
         assert "with a worker" in served.line
