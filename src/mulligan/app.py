@@ -420,7 +420,8 @@ class App:
             page = app.jobs(JobFilter(state="failed", code="TIMEOUT"), limit=100)
             more = app.jobs(JobFilter(state="failed", code="TIMEOUT"), limit=100, cursor=page.cursor)
 
-        `limit` is at most 1,000. `page.cursor` is None on the last page.
+        `limit` is at most 1,000. A page has fewer jobs if their arguments and results are more than 1 MiB together.
+        `page.cursor` is None on the last page.
         """
         return self.wiring.jobs.search(wanted, owner=owner, limit=limit, cursor=cursor)
 

@@ -151,6 +151,28 @@ class ReadingRules(Bench):
         second = self.store.jobs(JobFilter(), limit=3, cursor=first.cursor)
         assert [job.id for job in (*first.jobs, *second.jobs)] == [job.id for job in reversed(jobs)]
 
+    def test_a_page_has_no_more_than_fits_in_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("mulligan.store.reading.MOST_BYTES", 1_000)
+        monkeypatch.setattr("mulligan.store.reading.PART", 3)
+        sizes = (2_000, 10, 10, 10, 10, 400, 500, 200, 1_200)
+        jobs = [self.enqueue(arguments=f'"{"x" * size}"').id for size in reversed(sizes)]
+        pages: list[list[str]] = []
+        cursor = None
+        while not pages or cursor is not None:
+            page = self.store.jobs(JobFilter(), limit=100, cursor=cursor)
+            pages.append([job.id for job in page.jobs])
+            cursor = page.cursor
+        assert [len(page) for page in pages] == [1, 6, 1, 1]
+        assert [job for page in pages for job in page] == list(reversed(jobs))
+
+    @pytest.mark.parametrize("limit", [3, 4, 6, 7, 8])
+    def test_a_page_that_is_read_in_parts_is_one_page(self, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("mulligan.store.reading.PART", 3)
+        jobs = [self.enqueue().id for _ in range(7)][::-1]
+        page = self.store.jobs(JobFilter(), limit=limit)
+        assert [job.id for job in page.jobs] == jobs[:limit]
+        assert page.cursor == (jobs[limit - 1] if limit < 7 else None)
+
     def _population(self) -> list[Job[Any]]:
         """Forty jobs of every state, made once for a test; oldest first."""
         if not self.store.last_position():

@@ -58,6 +58,7 @@ ACCESS = {
     "access/page_rates.py": "the store's admission, of visitors without a key",
     "access/sessions.py": "finds the session of a request",
     "access/start.py": "asks whether there are keys",
+    "access/store_check.py": "the clock, for what is remembered",
     "pages/dashboard.py": "the clock, for what is remembered",
     "pages/render.py": "the clock, and names of forms",
     "pages/sign_in.py": "begins and ends sessions, creates the first key",

@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ MEBIBYTE = 2**20
 STREAMED, HEADERS, SLOW, IDS = (
     (1_024 * MEBIBYTE, 100_000, 500, 1_000_000) if SOAK else (16 * MEBIBYTE, 20_000, 60, 50_000)
 )
+# Characters in the argument of a stored job, and how many such jobs there are.
+LARGE_JOB, JOBS = 200_000, 300 if SOAK else 60
 # May be used by all of it together.
 MEMORY = 50 * MEBIBYTE
 # No callback may keep the event loop for longer, in milliseconds of CPU time.
@@ -164,7 +167,8 @@ def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
     folder = tmp_path_factory.mktemp("victim")
     lag = folder / "lag"
     lag.write_text("")
-    shop = f"from pathlib import Path\nfrom lag import watch\nwatch(Path({str(lag)!r}))\n{SHOP}"
+    jobs = f"app.enqueue_many([convert.options(delay='1h').bind('word ' * ({LARGE_JOB} // 5)) for _ in range({JOBS})])"
+    shop = f"from pathlib import Path\nfrom lag import watch\nwatch(Path({str(lag)!r}))\n{SHOP}\n{jobs}\n"
     with serve(folder, shop=shop) as served:
         served.get("/api/v1/jobs")
         yield Victim(served, lag)
@@ -215,6 +219,22 @@ def test_a_bulk_of_many_ids_is_refused(victim: Victim) -> None:
             connection.sendall(victim.head("/jobs/bulk/cancel") + b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
         with suppress(ConnectionError):
             assert connection.recv(65_536).startswith(b"HTTP/1.1 413 ")
+    victim.check()
+
+
+def test_pages_of_large_jobs_at_once_stop_no_other(victim: Victim) -> None:
+    """Each page ends before it is large, and leads to the next."""
+
+    def ask(path: str) -> int:
+        page = json.loads(victim.served.get(f"{API}/jobs?{path}&limit=1000"))
+        assert page["cursor"] == page["jobs"][-1]["id"]
+        return len(page["jobs"])
+
+    with ThreadPoolExecutor(4) as clients:
+        asked = [clients.submit(ask, "kind=convert") for _ in range(16 if SOAK else 4)]
+        while not all(each.done() for each in asked):
+            victim.check()
+    assert {each.result() for each in asked} == {2**20 // (LARGE_JOB + len('{"path":"""}'))}
     victim.check()
 
 

@@ -4,6 +4,8 @@ The protocol runs on a real socket in this process; waits are shorter than in a 
 """
 
 import asyncio
+import select
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -17,11 +19,19 @@ from mulligan.web.protocol import LARGEST_FRAME, BoundedProtocol
 
 T = TypeVar("T")
 PATIENCE = 20
+# Of the first, less is left than asyncio holds without a word.
+UNREAD = {"/more": 120_000, "/large": 4_000_000}
+# Linux lets a client have no smaller one.
+RECEIVE_BUFFER = 4_096
 HEAD = b"POST /%b HTTP/1.1\r\nHost: x\r\n"
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """`/refuse` answers as an endpoint does without a valid key: the body is not read. `/read` reads it."""
+    """`/refuse` answers as an endpoint does without a valid key: the body is not read. `/read` reads it. `/more` and
+    `/large` have answers that the buffers of the operating system do not take, if their client does not read."""
+    if scope["path"] in UNREAD:
+        await Response(bytes(UNREAD[scope["path"]]))(scope, receive, send)
+        return
     more = scope["path"] == "/read"
     status = 200 if more else 401
     while more:
@@ -37,6 +47,11 @@ class Kept(BoundedProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.made.append(self)
+        self.lost = asyncio.Event()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.lost.set()
 
 
 class Line:
@@ -62,6 +77,22 @@ class Line:
             return b""
 
 
+class Clock(asyncio.SelectorEventLoop):
+    """A loop whose time a test can advance."""
+
+    ahead = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead
+
+
+def connect(port: int) -> socket.socket:
+    found = socket.socket()
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+    found.connect(("127.0.0.1", port))
+    return found
+
+
 def talk(work: Callable[[Line], Awaitable[T]]) -> T:
     async def run() -> T:
         config = uvicorn.Config(application, http=Kept, ws="none", log_config=None, access_log=False)
@@ -70,14 +101,15 @@ def talk(work: Callable[[Line], Awaitable[T]]) -> T:
         loop = asyncio.get_running_loop()
         listening = await loop.create_server(lambda: Kept(config, state, {}), "127.0.0.1", 0)
         port = listening.sockets[0].getsockname()[1]
-        line = Line(*await asyncio.open_connection("127.0.0.1", port))
+        line = Line(*await asyncio.open_connection(sock=connect(port), limit=RECEIVE_BUFFER))
         try:
             return await work(line)
         finally:
             line.writer.close()
             listening.close()
 
-    return asyncio.run(run())
+    with asyncio.Runner(loop_factory=Clock) as runner:
+        return runner.run(run())
 
 
 @pytest.fixture(autouse=True)
@@ -178,3 +210,42 @@ def test_a_head_that_comes_slowly_is_refused() -> None:
         return await line.rest()
 
     assert talk(begin).startswith(b"HTTP/1.1 408 ")
+
+
+# Clients that do not read
+
+
+@pytest.mark.parametrize("path", [b"more", b"large"])
+def test_an_answer_that_nobody_reads_ends_its_connection(path: bytes) -> None:
+    async def ask(line: Line) -> bool:
+        await line.send(b"GET /%b HTTP/1.1\r\nHost: x\r\n\r\n" % path)
+        await line.reader.readuntil(b"\r\n\r\n")
+        await asyncio.wait_for(Kept.made[0].lost.wait(), PATIENCE)
+        poll = select.poll()
+        poll.register(line.writer.get_extra_info("socket"), select.POLLHUP | select.POLLERR)
+        return bool(poll.poll(0))
+
+    assert talk(ask), "the operating system holds nothing of it either"
+
+
+def test_a_client_that_reads_slowly_gets_its_whole_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes several times as long as a client that reads nothing may."""
+    monkeypatch.setattr(module, "PATIENCE", PATIENCE)
+
+    async def ask(line: Line) -> int:
+        await line.send(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+        head = await line.reader.readuntil(b"\r\n\r\n")
+        (answer,) = Kept.made
+        read = 0
+        for _ in range(5):
+            unread = answer.transport.get_write_buffer_size()
+            while answer.transport.get_write_buffer_size() == unread:
+                read += len(await line.reader.readexactly(RECEIVE_BUFFER))
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, Clock)
+            loop.ahead += 0.9 * PATIENCE
+            await asyncio.sleep(0)
+        await line.reader.readexactly(UNREAD["/large"] - read)
+        return int(head.split()[1])
+
+    assert talk(ask) == 200

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -34,7 +34,8 @@ def slow() -> str:
     time.sleep(1)
     return "done"
 """
-PATIENCE = 20
+# A busy machine may take so many seconds to start a server.
+PATIENCE = 60
 
 
 class Served:
@@ -78,7 +79,10 @@ def serve(folder: Path, *options: str, shop: str = SHOP) -> Iterator[Served]:
         assert process.stdout is not None and process.stderr is not None
         ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
         line = process.stdout.readline().decode() if ready else ""
-        assert line.startswith("Serving http://127.0.0.1:"), line + process.stderr.read().decode()
+        if not line.startswith("Serving http://127.0.0.1:"):
+            # What it logged is complete once it has ended.
+            process.kill()
+            raise AssertionError(line + process.stderr.read().decode())
         token = folder / "token"
         yield Served(process, line, token.read_text() if token.exists() else "")
     finally:
@@ -98,6 +102,38 @@ def test_it_says_where_it_listens_and_ends_at_once(tmp_path: Path) -> None:
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
             assert connection.recv(100).startswith(b"HTTP/1.1 200")
             assert "graceful" not in served.stop(), "nothing was waited for"
+
+
+LARGE = """
+app.enqueue_many([convert.options(delay="1h").bind("a" * 100_000) for _ in range(5)])
+"""
+
+
+def test_an_export_that_nobody_reads_does_not_keep_the_server(tmp_path: Path) -> None:
+    with serve(tmp_path, shop=SHOP + LARGE) as served, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        connection.settimeout(PATIENCE)
+        connection.connect(("127.0.0.1", served.port))
+        authorization = served.key["Authorization"]
+        head = f"GET /api/v1/jobs/export HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n"
+        connection.sendall(head.encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+        assert served.stop() == ""
+
+
+def test_streams_end_before_their_server_does(tmp_path: Path) -> None:
+    """Each has its last chunk. A stream that the server cut, because it did not end by itself, would have none."""
+    head = "GET /api/v1/events/stream HTTP/1.1\r\nHost: x\r\n"
+    with serve(tmp_path) as served, ExitStack() as stack:
+        asked = f"{head}Authorization: {served.key['Authorization']}\r\n\r\n".encode()
+        streams = [stack.enter_context(socket.create_connection(("127.0.0.1", served.port))) for _ in range(5)]
+        for stream in streams:
+            stream.settimeout(PATIENCE)
+            stream.sendall(asked)
+            assert stream.recv(100).startswith(b"HTTP/1.1 200")
+        assert served.stop() == ""
+        for stream in streams:
+            assert stream.makefile("rb").read().endswith(b"0\r\n\r\n")
 
 
 def test_a_worker_in_the_same_process_finishes_its_jobs(tmp_path: Path) -> None:
@@ -166,7 +202,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 PROGRAM = """
 import sys
 {action}
-servers = {{"starlette", "uvicorn", "httptools", "sse_starlette", "anyio"}}
+servers = {{"starlette", "uvicorn", "httptools", "anyio"}}
 found = {{name.partition(".")[0] for name in sys.modules}} & servers
 assert not found and "mulligan.web" not in sys.modules, found
 """

@@ -16,6 +16,10 @@ from mulligan.store.subscriptions import scope_of
 
 # So many ids are looked up faster than jobs are read.
 FEW = 2_000
+# A page ends before its jobs have more bytes of arguments and results, which take up to thirty times as much memory
+# once they are decoded. So many rows are read at a time, because any of them may be large.
+MOST_BYTES = 2**20
+PART = 25
 OF_IDS = "id = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)))"
 TABLES = {
     "job": "mulligan_jobs",
@@ -49,9 +53,19 @@ class ReadOperations:
         load_records(leases, session.rows("load", {"ids": ids}))
 
     def jobs(self, session: Session, wanted: JobFilter, owner: str | None, limit: int, cursor: str | None) -> Page[Any]:
-        conditions, values = quick_conditions(session, wanted, owner, cursor)
-        rows = session.filtered("jobs", conditions, {**values, "limit": limit + 1})
-        return to_page(rows, limit)
+        rows: list[Record] = []
+        room, is_last = MOST_BYTES, False
+        while len(rows) < limit and not is_last:
+            number = min(PART, limit - len(rows))
+            conditions, values = quick_conditions(session, wanted, owner, rows[-1]["id"] if rows else cursor)
+            found = session.filtered("jobs", conditions, {**values, "limit": number + 1})
+            is_last = len(found) <= number
+            for row in found[:number]:
+                room -= _size(row)
+                if room < 0 and rows:
+                    return _make_page(rows, is_last=False)
+                rows.append(row)
+        return _make_page(rows, is_last=is_last)
 
     def counts(self, session: Session, owner: str | None) -> dict[str, dict[str, int]]:
         return to_counts(session.rows("counts", {"owner": owner}))
@@ -208,16 +222,24 @@ def to_load(row: Record) -> QueueLoad:
 
 
 def to_page(rows: Sequence[Record], limit: int) -> Page[Any]:
-    """Make a page of up to `limit` rows; one more row means there is a next page. A damaged row is listed, and hides no
-    other."""
+    """Make a page of up to `limit` rows; one more row means there is a next page."""
+    return _make_page(rows[:limit], is_last=len(rows) <= limit)
+
+
+def _make_page(rows: Sequence[Record], *, is_last: bool) -> Page[Any]:
+    """A damaged row is listed, and hides no other."""
     jobs, damaged = [], []
-    for row in rows[:limit]:
+    for row in rows:
         try:
             jobs.append(to_job(row))
         except StoreDamaged as error:
             damaged.append(str(error))
-    cursor = rows[limit - 1]["id"] if len(rows) > limit else None
-    return Page(tuple(jobs), cursor, tuple(damaged))
+    return Page(tuple(jobs), None if is_last else rows[-1]["id"], tuple(damaged))
+
+
+def _size(row: Record) -> int:
+    """Of what may be large. In a damaged row it may be anything."""
+    return sum(len(value) for value in (row["arguments"], row["result"]) if isinstance(value, str | bytes))
 
 
 def to_counts(rows: Iterable[Record]) -> dict[str, dict[str, int]]:

@@ -729,7 +729,7 @@ class Store:
     def jobs(
         self, wanted: JobFilter, *, owner: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[Any]:
-        """Return a page of jobs, the newest first."""
+        """Return a page of jobs, the newest first. It ends early if its arguments and results are large."""
         return self._read(self._reading.jobs, wanted, owner, limit, cursor)
 
     def counts(self, *, owner: str | None = None) -> dict[str, dict[str, int]]:

@@ -92,7 +92,7 @@ class Endpoint:
         request_id, first_at = (None, None) if repeatable is None else (repeatable.request_id, repeatable.first_at)
         thread = self.large.thread if is_large else None
         is_revealed = route.reveals(request)
-        call = Call(caller, Console(self.app, caller), request, request_id, first_at, thread, is_revealed)
+        call = Call(caller, Console(self.app, caller), request, self.large, request_id, first_at, thread, is_revealed)
         if not is_large:
             return await self._handle(call, arguments, body, repeatable)
         async with self.large.admit(len(body)):

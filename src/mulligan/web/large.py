@@ -1,4 +1,4 @@
-"""Large requests: they are computed in a thread of their own, and only some of them at a time.
+"""Large requests, and large answers: they are computed in a thread of their own, and only some of them at a time.
 
 A body of 1 MiB takes up to 30 MiB once it is decoded, until its handler has ended.
 """
@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
+# Bytes of an answer that is large. Masking the secrets in so many takes some 40 ms, in which other threads hardly run.
+LARGE_ANSWER = 128 * 1024
 # Bytes of the bodies that are decoded at a time. A larger one is decoded alone.
 MOST_BYTES = 2**20
 
@@ -30,7 +32,7 @@ class LargeRequests:
 
     @asynccontextmanager
     async def admit(self, size: int) -> AsyncIterator[None]:
-        """Wait until there is room for a body of this many bytes, in the order of the requests."""
+        """Wait until there is room for a body, or an answer, of this many bytes, in the order of the requests."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((size, turn))
         self._let_in()

@@ -1,6 +1,7 @@
 """HTTP on a connection, bounded: what is too large or comes too slowly is refused before it takes memory, and no
-connection stays open without a request."""
+connection stays open without a request, or for an answer that its client does not read."""
 
+import logging
 from asyncio import TimerHandle, Transport
 from collections.abc import Callable
 from http import HTTPStatus
@@ -8,6 +9,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from mulligan.web.connection import hold_little, reset
 from mulligan.web.guard import LARGEST_HEADERS, LONGEST_PATH, LONGEST_QUERY
 from mulligan.web.problems import MEDIA_TYPE, Problem, respond
 
@@ -15,22 +17,32 @@ from mulligan.web.problems import MEDIA_TYPE, Problem, respond
 LARGEST_HEAD = 2 * (LARGEST_HEADERS + LONGEST_PATH + LONGEST_QUERY)
 # All of a message but its body: the head, the sizes of chunks, and trailers.
 LARGEST_FRAME = 2**20
-# Seconds within which a head must have come, and the rest of a body whose request is answered already.
+# Seconds within which a head must have come, the rest of a body whose request is answered already, and within which a
+# client must take something of its answer.
 PATIENCE = 10.0
+# Seconds that an answer may still take once the server ends. uvicorn cancels what is under way soon after.
+ENDING = 0.5
+
+logger = logging.getLogger("mulligan.web")
 
 
 class BoundedProtocol(HttpToolsProtocol):
     _timer: TimerHandle | None = None
+    _reader_timer: TimerHandle | None = None
     _is_head = True
     _frame = 0
     """Bytes of this message that are not its body."""
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        hold_little(transport)
+        # Writing is paused as soon as anything is left to send, even if it is the end of an answer.
+        transport.set_write_buffer_limits(high=0)
         self._begin_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_wait()
+        self._end_reader_wait()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -68,6 +80,18 @@ class BoundedProtocol(HttpToolsProtocol):
         if is_cut:
             self._wait(self._close)
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._wait_for_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._end_reader_wait()
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        self.loop.call_later(ENDING, self._end_answer)
+
     def send_400_response(self, msg: str) -> None:
         self._refuse(Problem(400, "MALFORMED_REQUEST", msg))
 
@@ -77,6 +101,10 @@ class BoundedProtocol(HttpToolsProtocol):
     @property
     def _is_answered(self) -> bool:
         return self.cycle is not None and self.cycle.response_complete
+
+    @property
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
 
     def _begin_head(self) -> None:
         self._frame = 0
@@ -92,10 +120,32 @@ class BoundedProtocol(HttpToolsProtocol):
             self._timer.cancel()
             self._timer = None
 
+    def _wait_for_reader(self) -> None:
+        self._end_reader_wait()
+        unsent = self.transport.get_write_buffer_size()
+        self._reader_timer = self.loop.call_later(PATIENCE, self._check_reader, unsent)
+
+    def _end_reader_wait(self) -> None:
+        if self._reader_timer is not None:
+            self._reader_timer.cancel()
+            self._reader_timer = None
+
+    def _check_reader(self, unsent: int) -> None:
+        """A large answer may take its time, as long as the client takes some of it."""
+        if self.transport.get_write_buffer_size() < unsent:
+            self._wait_for_reader()
+            return
+        logger.info("a client was disconnected: it does not read its answer")
+        reset(self.transport)
+
+    def _end_answer(self) -> None:
+        """End a connection whose answer is still being sent."""
+        if self.flow.write_paused or self._is_answering:
+            reset(self.transport)
+
     def _refuse(self, problem: Problem) -> None:
         # An answer in the middle of another would be read as a part of it.
-        is_under_way = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
-        if not self.transport.is_closing() and not is_under_way:
+        if not self.transport.is_closing() and not self._is_answering:
             self.transport.write(_written(problem))
         self._close()
 

@@ -32,6 +32,7 @@ from mulligan.values.error import MulliganError
 from mulligan.web.access.caller import Caller
 from mulligan.web.access.console import Console
 from mulligan.web.access.terms import WithoutKey
+from mulligan.web.large import LARGE_ANSWER, LargeRequests
 
 T = TypeVar("T")
 Handler = Callable[..., Any]
@@ -46,12 +47,14 @@ _PARAMETER = re.compile(r"{(\w+)(?::\w+)?}")
 @dataclass(frozen=True, slots=True)
 class Call:
     """What a handler knows of its request. `request_id` makes a change repeatable: it comes from Idempotency-Key.
-    `first_at` is when the first request with this key came. `thread` computes for a large request. `is_revealed`: the
-    secrets in arguments and results are shown; access has checked and recorded it."""
+    `first_at` is when the first request with this key came. `thread` computes for a large request, and `large` admits
+    those with a large answer. `is_revealed`: the secrets in arguments and results are shown; access has checked and
+    recorded it."""
 
     caller: Caller
     console: Console
     request: Request
+    large: LargeRequests
     request_id: str | None = None
     first_at: datetime | None = None
     thread: Executor | None = None
@@ -65,6 +68,13 @@ class Call:
     async def compute(self, work: Callable[[], T]) -> T:
         """On the event loop; in a thread if the request is large, so that other requests do not wait."""
         return work() if self.thread is None else await asyncio.get_running_loop().run_in_executor(self.thread, work)
+
+    async def compute_apart(self, size: int, work: Callable[[], T]) -> T:
+        """In a thread, for an answer of so many bytes. If it is large, it waits until there is room for it."""
+        if size <= LARGE_ANSWER:
+            return await asyncio.to_thread(work)
+        async with self.large.admit(size):
+            return await asyncio.get_running_loop().run_in_executor(self.large.thread, work)
 
 
 @dataclass(frozen=True, slots=True)

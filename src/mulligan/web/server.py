@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from mulligan.app import App
 from mulligan.web.access.access import KeyAccess
+from mulligan.web.access.store_check import StoreCheck
 from mulligan.web.api import GROUPS
 from mulligan.web.description import Description
 from mulligan.web.endpoint import Access, Endpoint
@@ -62,6 +63,7 @@ def asgi(app: App, access: Access | None = None, *, pages: Sequence[Pages] = ())
     # A redirect would lose the body of a change.
     found.router.redirect_slashes = False
     found.state.access, found.state.hub = access, hub
+    found.state.store_check = StoreCheck(app)
     return found
 
 

@@ -46,4 +46,7 @@ _TARGETS: dict[str, Callable[[Console, str], Any]] = {
     "/services/{name:path}": lambda console, name: console.service(name).status,
     "/schedules/{name:path}": lambda console, name: _named(console.schedules(), name, by="name"),
     "/keys/{key_id}": lambda console, key: _named(console.keys(limit=LARGEST_PAGE), key, by="id"),
+    "/subscriptions/{subscription_id}": lambda console, subscription: console.subscription(subscription),
+    "/hooks/{hook_id}": lambda console, hook: _named(console.incoming_hooks(limit=LARGEST_PAGE), hook, by="id"),
+    "/failures/{group}": lambda console, group: console.failure(group),
 }

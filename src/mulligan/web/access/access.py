@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
+from typing import TypeVar
 
 from starlette.requests import Request
 
@@ -34,6 +35,8 @@ from mulligan.web.access.status import status_of
 from mulligan.web.access.terms import KeylessTerms, Terms, WithoutKey
 from mulligan.web.problems import Problem, lacks_scope
 
+T = TypeVar("T")
+
 logger = logging.getLogger("mulligan.web")
 
 # How often the time of a key's last use is stored, at most.
@@ -58,13 +61,18 @@ class KeyAccess:
         self._admissions = Admissions(lambda: app.store)
         self._authentication = Authentication(app.find_key, self._clock)
         self._blocked: dict[str, float] = {}
+        self._questions: dict[str, tuple[float, float]] = {}
+        """What is left of the questions of an address that is blocked, and since when."""
         self._noted: dict[str, float] = {}
         self._ends: set[asyncio.Future[None]] = set()
 
     async def identify(self, request: Request) -> Caller:
         """Raises a Problem: 401, or 429 for an address with too many failures."""
         try:
-            key = await self._authentication.find(read_bearer(request))
+            token = read_bearer(request)
+            if not self._authentication.knows(token):
+                self.check_address(request)
+            key = await self._authentication.find(token)
         except KeyRefused as refused:
             await self.charge_failure(request)
             raise Problem(401, "UNAUTHORIZED", str(refused), headers={"WWW-Authenticate": "Bearer"}) from None
@@ -85,6 +93,22 @@ class KeyAccess:
         if address == UNKNOWN_ADDRESS or any(name in request.headers for name in FORWARDED):
             return False
         return any(ip_address(address) in ip_network(network) for network in self._settings().metrics_networks)
+
+    def check_address(self, request: Request) -> None:
+        """Before the store is asked about a token that was not known to be valid: behind an address that is blocked
+        there may be other clients, so it may ask as often as it may fail. Raises a Problem, 429."""
+        subject, now = f"ip/{client_network(request)}", self._clock().monotonic()
+        until = self._blocked.get(subject, now)
+        if until > now and not self._takes_question(subject, now):
+            raise _too_many(timedelta(seconds=until - now))
+
+    def _takes_question(self, subject: str, now: float) -> bool:
+        rate = self._settings().failed_request_rate
+        known = self._questions.get(subject)
+        tokens = rate.burst if known is None else min(rate.burst, known[0] + rate.per_second * (now - known[1]))
+        is_left = tokens >= 1
+        _remember(self._questions, subject, (tokens - is_left, now))
+        return is_left
 
     async def charge_failure(self, request: Request) -> None:
         """Count a failed authentication. Raises a Problem, 429, if the address has had too many."""
@@ -258,7 +282,7 @@ def _bounded(text: str) -> str:
     return sanitize(text, LONGEST_TARGET)
 
 
-def _remember(known: dict[str, float], name: str, moment: float) -> None:
+def _remember(known: dict[str, T], name: str, value: T) -> None:
     if len(known) >= MOST_REMEMBERED:
         known.clear()
-    known[name] = moment
+    known[name] = value

@@ -41,6 +41,10 @@ class Authentication:
     _asked: "dict[str, asyncio.Future[Key]]" = field(default_factory=dict)
     _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2, "mulligan-authentication"))
 
+    def knows(self, token: str) -> bool:
+        """Whether the token was valid when the store was asked last, however long ago."""
+        return digest_of(token) in self._remembered
+
     async def find(self, token: str) -> Key:
         """Raises KeyRefused."""
         digest = digest_of(token)

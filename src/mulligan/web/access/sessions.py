@@ -52,6 +52,8 @@ class SessionAccess:
     async def identify(self, request: Request) -> Visitor:
         """Raises a Problem: 401 for a request without a session, 429 for an address with too many failures."""
         if token := session_token(request):
+            if not self._authentication.knows(token):
+                self._access.check_address(request)
             try:
                 key = await self._authentication.find(token)
             except KeyRefused:

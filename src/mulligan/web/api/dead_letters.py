@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain
 from typing import Any, Literal
 
 import msgspec
@@ -25,8 +25,8 @@ routes = Routes("Jobs")
 LINES, CSV = "application/x-ndjson", "text/csv"
 # With these a cell begins that a spreadsheet runs as a formula; some take the wide forms for the plain ones.
 FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-# Jobs in one chunk of an export.
-CHUNK = 50
+# One chunk of an export has so many jobs, and ends when it has so many bytes: it is held until its client has read it.
+CHUNK, CHUNK_BYTES = 50, 64 * 1024
 COLUMNS = [field.name for field in msgspec.structs.fields(document_type(Job)) if field.name not in Job._shape.given]
 
 ExportQuery = filter_type(
@@ -59,20 +59,31 @@ def _document(exported: ExportedJob, caller: Caller, *, with_events: bool) -> Do
 
 
 def _lines(documents: Iterator[Document]) -> Iterator[bytes]:
-    encode = msgspec.json.Encoder().encode_lines
-    while chunk := list(islice(documents, CHUNK)):
-        yield encode(chunk)
+    encode = msgspec.json.Encoder().encode
+    return _chunks(encode(document) + b"\n" for document in documents)
 
 
 def _csv(documents: Iterator[Document]) -> Iterator[bytes]:
-    yield _rows([COLUMNS])
-    while chunk := list(islice(documents, CHUNK)):
-        yield _rows([_cell(document[name]) for name in COLUMNS] for document in chunk)
+    rows = ([_cell(document[name]) for name in COLUMNS] for document in documents)
+    return _chunks(_row(each) for each in chain([COLUMNS], rows))
 
 
-def _rows(rows: Iterable[list[str]]) -> bytes:
+def _chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
+    parts: list[bytes] = []
+    size = 0
+    for line in lines:
+        parts.append(line)
+        size += len(line)
+        if len(parts) == CHUNK or size >= CHUNK_BYTES:
+            yield b"".join(parts)
+            parts, size = [], 0
+    if parts:
+        yield b"".join(parts)
+
+
+def _row(cells: list[str]) -> bytes:
     written = io.StringIO()
-    csv.writer(written).writerows(rows)
+    csv.writer(written).writerow(cells)
     return written.getvalue().encode()
 
 

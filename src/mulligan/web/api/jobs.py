@@ -1,5 +1,7 @@
 """Jobs: find and explain them."""
 
+import asyncio
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -14,9 +16,10 @@ from mulligan.records.event import Event
 from mulligan.records.job import Job, Page
 from mulligan.records.key import Scope
 from mulligan.records.progress import Progress
+from mulligan.web.access.caller import Caller
 from mulligan.web.api.terms import PageSize, Reveal, String
 from mulligan.web.filters import filter_type, to_filter
-from mulligan.web.route import Call, Many, One, Routes
+from mulligan.web.route import Call, Many, One, Response, Routes
 from mulligan.web.visible import visible
 
 routes = Routes("Jobs")
@@ -26,12 +29,30 @@ CountsQuery = filter_type("CountsQuery", by=(Literal[tuple(COLUMNS)], "state"))
 
 
 @routes.get("/jobs", scope=Scope.JOBS_READ, answer=One(Page), query=JobsQuery)
-def jobs(call: Call, query: Any) -> Any:
-    """One page of jobs, newest first. `cursor` of the answer leads to the next page; it is null on the last."""
-    page = visible(call.console.jobs(to_filter(query), limit=query.limit, cursor=query.cursor), call.viewer)
-    blocked = call.console.blocked_by(page.jobs)
-    found = [document_of(job, blocked_by=blocked.get(job.id)) for job in page.jobs]
-    return {"jobs": found, "cursor": page.cursor, "damaged": list(page.damaged)}
+async def jobs(call: Call, query: Any) -> Any:
+    """One page of jobs, newest first. `cursor` of the answer leads to the next page; it is null on the last.
+
+    A page has fewer jobs than `limit` if their arguments and results are more than 1 MiB together.
+    """
+    page, blocked, size = await asyncio.to_thread(_read_page, call, query)
+    return await call.compute_apart(size, partial(_write_page, page, blocked, call.viewer))
+
+
+def _read_page(call: Call, query: Any) -> tuple[Page[Any], dict[str, str], int]:
+    """A page, what blocks its jobs, and how large it is."""
+    page = call.console.jobs(to_filter(query), limit=query.limit, cursor=query.cursor)
+    size = sum(len(msgspec.json.encode([job.arguments, job.result])) for job in page.jobs)
+    return page, call.console.blocked_by(page.jobs), size
+
+
+def _write_page(page: Page[Any], blocked: dict[str, str], viewer: Caller) -> Response:
+    # One job after the other: each that is masked is a copy.
+    written = [
+        msgspec.Raw(msgspec.json.encode(document_of(visible(job, viewer), blocked_by=blocked.get(job.id))))
+        for job in page.jobs
+    ]
+    body = msgspec.json.encode({"jobs": written, "cursor": page.cursor, "damaged": page.damaged})
+    return Response(body, media_type="application/json")
 
 
 @routes.get("/jobs/counts", scope=Scope.JOBS_READ, answer=One(Counts), query=CountsQuery)

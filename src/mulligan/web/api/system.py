@@ -1,5 +1,6 @@
 """Whether the server is up, and whether it can work; and whole ids from parts of them."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -55,14 +56,15 @@ class Readiness:
     errors=[StoreError],
     without_key=WithoutKey.ANYONE,
 )
-def readyz(call: Call) -> Any:
-    """Whether requests can be answered: the store can be reached and has the right schema. No key is needed.
+async def readyz(call: Call) -> Any:
+    """Whether requests can be answered: the store can be reached and has the right schema. No key is needed. The store
+    is asked at most once a second.
 
     An administrator's key also gets the components: store, schema, workers, projection, notifications, and each duty
     with its last run. They do not change the status: without workers, jobs can be enqueued.
     """
-    call.console.check_store()
-    return Readiness(components=call.console.readiness() if call.caller.is_admin else None)
+    await call.request.app.state.store_check.run(call.console.check_store)
+    return Readiness(components=await asyncio.to_thread(call.console.readiness) if call.caller.is_admin else None)
 
 
 # What a key needs besides `jobs:read` to find an id of these.

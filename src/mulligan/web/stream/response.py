@@ -3,12 +3,12 @@
 import asyncio
 import logging
 import socket
-import struct
 from contextlib import aclosing, suppress
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from mulligan.web.connection import reset, socket_of
 from mulligan.web.problems import Problem, respond
 from mulligan.web.stream.hub import Hub
 from mulligan.web.stream.stream import Stream
@@ -55,7 +55,7 @@ class EventStream(Response):
     async def _send(self, connection: asyncio.Transport | None, gone: "asyncio.Task[None]", send: Send) -> None:
         if connection is not None:
             connection.set_write_buffer_limits(high=BUFFER)
-            _socket(connection).setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER)
+            socket_of(connection).setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER)
         try:
             await self._start()
             await self._begin(send)
@@ -63,7 +63,7 @@ class EventStream(Response):
         except TimeoutError:
             logger.info("a client of the event stream was disconnected: it reads too slowly")
             if connection is not None:
-                _reset(connection)
+                reset(connection)
             # The place of the stream is taken as long as the connection is.
             await gone
 
@@ -105,18 +105,6 @@ class EventStream(Response):
 
 async def _end(send: Send) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _reset(connection: asyncio.Transport) -> None:
-    """End the connection at once. A plain close would wait until the client has read everything, and so would the
-    operating system with what it has buffered."""
-    _socket(connection).setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    connection.abort()
-
-
-def _socket(connection: asyncio.Transport) -> socket.socket:
-    found: socket.socket = connection.get_extra_info("socket")
-    return found
 
 
 def _connection(receive: Receive) -> asyncio.Transport | None:
