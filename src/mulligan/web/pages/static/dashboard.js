@@ -63,7 +63,49 @@ document.addEventListener("htmx:responseError", (event) => {
   if (event.detail.xhr.status === 401) location.reload();
 });
 
-// The connection: a lost one drains the colour, and says since when.
+// The connection. A browser has six to a host over HTTP/1.1, and each stream is one: a tab that is hidden gives its back.
+
+const LEAVES_AFTER = 1000;
+
+class Source extends EventTarget {
+  constructor(url) {
+    super();
+    this.url = url;
+    if (!document.hidden) this.open();
+  }
+
+  open() {
+    this.stream = new EventSource(this.url);
+    this.stream.onopen = (event) => this.onopen?.(event);
+    this.stream.onerror = (event) => this.onerror?.(event);
+    this.stream.addEventListener("changed", () => this.dispatchEvent(new Event("changed")));
+  }
+
+  close() {
+    this.stream?.close();
+    this.stream = null;
+  }
+
+  get readyState() {
+    return this.stream?.readyState ?? EventSource.CONNECTING;
+  }
+}
+
+let source = null;
+let leaving = 0;
+if (window.htmx) htmx.createEventSource = (url) => (source = new Source(url));
+
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(leaving);
+  if (document.hidden) {
+    leaving = setTimeout(() => source?.close(), LEAVES_AFTER);
+  } else if (source && !source.stream) {
+    source.open();
+    window.htmx?.trigger(content(), "refresh");
+  }
+});
+
+// A lost connection drains the colour, and says since when.
 
 function setConnected(isConnected) {
   const note = document.getElementById("cut-off");
