@@ -68,3 +68,29 @@ def test_hidden_tabs_leave_their_connections_to_the_one_that_is_shown(app: App, 
     expect(hidden[0].locator(job)).to_be_visible()
     expect(hidden[0].locator(enqueue(app))).to_be_visible()
     visit.check()
+
+
+def test_what_changed_while_a_question_was_open_is_shown_when_it_is_closed(app: App, visit: Visit) -> None:
+    job = app.tasks["count"].options(delay="1h").enqueue()
+    page = open_live(visit, f"/jobs/{job.id}")
+    page.click("summary:has-text('Snooze…')")
+    with page.expect_event("console", lambda message: message.text == "held"):
+        page.evaluate("addEventListener('htmx:beforeRequest', () => console.log('held'))")
+        app.cancel(job.id, actor="bob")
+    expect(page.locator("h1")).to_have_text("It was enqueued for later.")
+    page.keyboard.press("Escape")
+    expect(page.locator("h1")).to_have_text("It was cancelled by bob.")
+    visit.check()
+
+
+def test_what_changed_while_rows_were_selected_is_shown_when_none_is_any_more(app: App, visit: Visit) -> None:
+    enqueue(app)
+    page = open_live(visit, "/jobs?state=waiting")
+    page.locator("input[name=job]").first.check()
+    with page.expect_event("console", lambda message: message.text == "held"):
+        page.evaluate("addEventListener('htmx:beforeRequest', () => console.log('held'))")
+        job = enqueue(app)
+    assert page.locator(job).count() == 0
+    page.click(".bulk button:has-text('Clear')")
+    expect(page.locator(job)).to_be_visible()
+    visit.check()

@@ -34,7 +34,7 @@ function countDown(each) {
   const text = left < 1 ? "a moment" : `${Math.floor(left / size)} ${name}${rest ? ` ${rest} ${below}` : ""}`;
   if (each.textContent === text) return;
   each.textContent = text;
-  if (left < 1) window.htmx?.trigger(content(), "refresh");
+  if (left < 1) refresh();
 }
 setInterval(updateTimes, 1000);
 
@@ -49,10 +49,24 @@ addEventListener("DOMContentLoaded", () => {
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !isKept(name, node);
 });
 
+// A form that is being filled in is not taken away, and a list stands still while its rows are chosen. The page reads
+// itself again afterwards.
+const HOLDS = "details.asking[open], form.choosing input[name=job]:checked";
+let isHeldBack = false;
+
+const refresh = () => window.htmx?.trigger(content(), "refresh");
+const isHeld = () => document.hidden || content().querySelector(HOLDS) !== null;
+
 document.addEventListener("htmx:beforeRequest", (event) => {
-  // A form that is being filled in is not taken away, and a list stands still while its rows are chosen.
-  if (event.target.id === "content" && content().querySelector("details.asking[open], form.choosing.has-chosen")) event.preventDefault();
+  if (event.target.id !== "content") return;
+  isHeldBack = isHeld();
+  if (isHeldBack) event.preventDefault();
 });
+function catchUp() {
+  if (isHeldBack && !isHeld()) refresh();
+}
+for (const name of ["toggle", "change", "reset", "visibilitychange"]) document.addEventListener(name, () => setTimeout(catchUp), true);
+
 document.addEventListener("htmx:afterSwap", () => {
   const at = document.getElementById("live-at");
   if (at) at.textContent = new Date().toISOString().slice(11, 19);
@@ -101,7 +115,7 @@ document.addEventListener("visibilitychange", () => {
     leaving = setTimeout(() => source?.close(), LEAVES_AFTER);
   } else if (source && !source.stream) {
     source.open();
-    window.htmx?.trigger(content(), "refresh");
+    refresh();
   }
 });
 
@@ -111,14 +125,14 @@ function setConnected(isConnected) {
   const note = document.getElementById("cut-off");
   if (!note) return;
   if (!isConnected && note.hidden) document.getElementById("cut-off-at").textContent = new Date().toISOString().slice(11, 19);
-  if (isConnected && !note.hidden) window.htmx?.trigger(content(), "refresh");
+  if (isConnected && !note.hidden) refresh();
   note.hidden = isConnected;
   document.documentElement.classList.toggle("is-stale", !isConnected);
 }
 document.addEventListener("htmx:sseError", (event) => {
   setConnected(false);
   // The server refused the stream, and a stream does not say why. If the session is over, the page leads to the form.
-  if (event.detail.source?.readyState === EventSource.CLOSED) window.htmx?.trigger(content(), "refresh");
+  if (event.detail.source?.readyState === EventSource.CLOSED) refresh();
 });
 document.addEventListener("htmx:sseOpen", () => setConnected(true));
 
