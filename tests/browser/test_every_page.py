@@ -74,6 +74,7 @@ class Checker(HTMLParser):
         super().__init__()
         self.found: list[str] = []
         self._script = False
+        self._ids: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
@@ -83,6 +84,11 @@ class Checker(HTMLParser):
         for name, value in given.items():
             if name == "style" or name.startswith(("on", "hx-on", "hx-vals", "hx-vars")):
                 self.found.append(f"<{tag} {name}={value!r}>")
+            # A page that changes tells its parts apart by their ids.
+            if name == "id" and value in self._ids:
+                self.found.append(f"<{tag} id={value!r}> is there twice")
+            if name == "id":
+                self._ids.add(value or "")
             if name in LINKS and not is_ours(value or ""):
                 self.found.append(f"<{tag} {name}={value!r}> leads elsewhere")
 

@@ -40,8 +40,10 @@ setInterval(updateTimes, 1000);
 
 // Live: what a person opened, chose or typed stays as it is when the page reads itself again.
 
+// A form that is sent again after the page has changed is still the same request. Other hidden fields are the server's.
+const FILLED_IN = "main :is(input:not([type=hidden]), input[name=request], textarea)";
 const isKept = (name, node) =>
-  (name === "open" && node.tagName === "DETAILS") || ((name === "checked" || name === "value") && node.matches("main input, main textarea"));
+  (name === "open" && node.tagName === "DETAILS") || ((name === "checked" || name === "value") && node.matches(FILLED_IN));
 
 addEventListener("DOMContentLoaded", () => {
   if (!window.Idiomorph) return;
