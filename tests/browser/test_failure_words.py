@@ -99,13 +99,13 @@ SMALL = group(failed=20, jobs=20)
         ({"failed": 0, "groups": ()}, "Nothing needs you. Nothing has failed in the last 24 hours."),
         (
             {"failed": 0, "groups": (), "recent_recovered": 312},
-            "Nothing needs you. In the last 24 hours 312 jobs failed at first and were put right by retries.",
+            "Nothing needs you. In the last 24 hours 312 jobs failed at first and were recovered by retries.",
         ),
         (
             {"failed": 0, "groups": (), "recent_failed": 2, "recent_recovered": 1, "spoken": "the last hour"},
             (
                 "Nothing needs you. In the last hour 2 jobs failed for good, but none is failed now. "
-                "1 job failed at first and was put right by retries."
+                "1 job failed at first and was recovered by retries."
             ),
         ),
     ],
