@@ -1,8 +1,9 @@
 // What the pages do beyond links and forms. Without this script they are complete, but they do not change by themselves.
 "use strict";
 
-const content = () => document.getElementById("content");
-const isTyping = () => /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "");
+const part = (id) => document.getElementById(id);
+const content = () => part("content");
+const isTyping = () => document.activeElement?.matches("input:not([type=checkbox], [type=radio]), textarea, select") ?? false;
 
 // Times: "3 min ago" and "in 5 s" go on.
 
@@ -166,7 +167,7 @@ const follow = (path) => document.querySelector(`a[href="${root()}${path}"]:not(
 let isGoing = false;
 
 const rows = () => [...document.querySelectorAll("#content [data-row]")];
-const current = () => document.querySelector("#content [data-row].is-current");
+const current = () => content().querySelector("[data-row].is-current") ?? content().querySelector("[data-row]:focus-within");
 
 function move(step) {
   const all = rows();
@@ -179,9 +180,20 @@ function move(step) {
   next.scrollIntoView({ block: "nearest" });
 }
 
+// In the line that is marked, or outside of all lines.
 function use(selector) {
-  const found = current()?.querySelector(selector) ?? content().querySelector(selector);
-  if (found) found.click();
+  const outside = [...content().querySelectorAll(selector)].filter((each) => !each.closest("[data-row]") && each.getClientRects().length);
+  (current()?.querySelector(selector) ?? outside[0])?.click();
+}
+
+function leave() {
+  const open = document.querySelectorAll("details.asking[open]");
+  if (!isTyping() && !open.length) {
+    for (const form of document.querySelectorAll("form.choosing")) form.reset();
+    current()?.classList.remove("is-current");
+  }
+  document.activeElement?.blur();
+  for (const each of open) each.open = false;
 }
 
 const KEYS = {
@@ -193,7 +205,7 @@ const KEYS = {
   r: () => use("[data-key=r]"),
   i: () => use("[data-key=i]"),
   e: () => use("[data-key=e]"),
-  "/": () => document.getElementById("find")?.focus(),
+  "/": () => part("find")?.focus(),
   "?": () => follow("/help"),
   "]": () => use("a[rel=next]"),
   "[": () => history.back(),
@@ -202,8 +214,7 @@ const KEYS = {
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") {
-    document.activeElement?.blur();
-    for (const each of document.querySelectorAll("details.asking[open]")) each.open = false;
+    leave();
     return;
   }
   if (document.documentElement.dataset.letters === "off") return;
@@ -218,7 +229,7 @@ document.addEventListener("keydown", (event) => {
 // A link such as #ignore opens the question with that id.
 
 addEventListener("load", () => {
-  const asked = document.getElementById(location.hash.slice(1));
+  const asked = part(location.hash.slice(1));
   if (!asked?.matches("details.asking")) return;
   asked.open = true;
   asked.querySelector("form input:not([type=hidden]), form select, form button")?.focus();
