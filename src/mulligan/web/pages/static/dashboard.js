@@ -5,7 +5,12 @@ const part = (id) => document.getElementById(id);
 const content = () => part("content");
 const isTyping = () => document.activeElement?.matches("input:not([type=checkbox], [type=radio]), textarea, select") ?? false;
 
-// Times: "3 min ago" and "in 5 s" go on.
+// Times: "3 min ago" and "in 5 s" go on, by the clock of the server. Its time in the page is that of the first byte.
+
+const firstByte = Date.now() - performance.now() + (performance.getEntriesByType("navigation")[0]?.responseStart ?? 0);
+const ahead = Date.parse(document.body.dataset.now) - firstByte;
+const now = () => Date.now() + ahead;
+const clockTime = () => new Date(now()).toISOString().slice(11, 19);
 
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 
@@ -20,14 +25,14 @@ function relative(seconds) {
 function updateTimes() {
   for (const each of document.querySelectorAll("#content time")) {
     if (!/ago$|^in |^now$/.test(each.textContent)) continue;
-    const text = relative((Date.now() - Date.parse(each.dateTime)) / 1000);
+    const text = relative((now() - Date.parse(each.dateTime)) / 1000);
     if (each.textContent !== text) each.textContent = text;
   }
   for (const each of document.querySelectorAll("#content time.countdown")) countDown(each);
 }
 
 function countDown(each) {
-  const left = Math.round((Date.parse(each.dateTime) - Date.now()) / 1000);
+  const left = Math.round((Date.parse(each.dateTime) - now()) / 1000);
   const at = UNITS.findIndex(([size]) => left >= size);
   const [size, name] = UNITS[at] ?? [1, "s"];
   const [smaller, below] = UNITS[at + 1] ?? [];
@@ -71,8 +76,8 @@ function catchUp() {
 for (const name of ["toggle", "change", "reset", "visibilitychange"]) document.addEventListener(name, () => setTimeout(catchUp), true);
 
 document.addEventListener("htmx:afterSwap", () => {
-  const at = document.getElementById("live-at");
-  if (at) at.textContent = new Date().toISOString().slice(11, 19);
+  const at = part("live-at");
+  if (at) at.textContent = clockTime();
   updateTimes();
   showSelection();
 });
