@@ -57,23 +57,48 @@ addEventListener("DOMContentLoaded", () => {
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !isKept(name, node);
 });
 
-// A form that is being filled in is not taken away, and a list stands still while its rows are chosen. The page reads
-// itself again afterwards.
-const HOLDS = "details.asking[open], form.choosing input[name=job]:checked";
+// A form that is being filled in is not taken away, a list stands still while its rows are chosen, and no row runs away
+// from the pointer or the keys. The page reads itself again afterwards. A pointer that rests holds nothing: the page is
+// only looked at.
+
+const RESTS_AFTER = 15000;
+const HOLDS = {
+  "details.asking[open]": "close the question",
+  "form.choosing input[name=job]:checked": "",
+  "[data-row]:is(:hover, :focus-within)": "leave the list",
+};
 let isHeldBack = false;
+let touchedAt = -Infinity;
 
 const refresh = () => window.htmx?.trigger(content(), "refresh");
-const isHeld = () => document.hidden || content().querySelector(HOLDS) !== null;
+const isResting = () => performance.now() - touchedAt > RESTS_AFTER;
+const hold = () => Object.keys(HOLDS).find((each) => content().querySelector(each) && !(each.includes(":hover") && isResting()));
+const isHeld = () => document.hidden || hold() !== undefined;
 
+function showHeldBack() {
+  const note = part("held-back");
+  if (!note) return;
+  const until = (isHeldBack && HOLDS[hold()]) || "";
+  note.hidden = !until;
+  const said = note.querySelector("span");
+  if (until && said.textContent !== until) said.textContent = until;
+}
 document.addEventListener("htmx:beforeRequest", (event) => {
   if (event.target.id !== "content") return;
   isHeldBack = isHeld();
   if (isHeldBack) event.preventDefault();
+  showHeldBack();
 });
 function catchUp() {
-  if (isHeldBack && !isHeld()) refresh();
+  if (!isHeldBack) return;
+  if (isHeld()) showHeldBack();
+  else refresh();
 }
-for (const name of ["toggle", "change", "reset", "visibilitychange"]) document.addEventListener(name, () => setTimeout(catchUp), true);
+for (const name of ["toggle", "change", "reset", "visibilitychange", "pointerover", "pointerout", "focusin", "focusout"]) {
+  document.addEventListener(name, () => setTimeout(catchUp), true);
+}
+setInterval(catchUp, 1000);
+for (const name of ["pointermove", "keydown"]) document.addEventListener(name, () => { touchedAt = performance.now(); }, true);
 
 document.addEventListener("htmx:afterSwap", () => {
   const at = part("live-at");
