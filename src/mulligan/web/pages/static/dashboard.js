@@ -105,10 +105,31 @@ document.addEventListener("htmx:afterSwap", () => {
   if (at) at.textContent = clockTime();
   updateTimes();
   showSelection();
+  setUnread(false);
 });
 document.addEventListener("htmx:responseError", (event) => {
+  // The session is over: the page leads to the form.
   if (event.detail.xhr.status === 401) location.reload();
 });
+
+// What is out of date loses its colour, and says since when: the connection was lost, or the page could not be read again.
+
+function showStale() {
+  const isCutOff = part("cut-off")?.hidden === false;
+  if (isCutOff && part("unread")) part("unread").hidden = true;
+  document.documentElement.classList.toggle("is-stale", isCutOff || part("unread")?.hidden === false);
+}
+
+function setUnread(isUnread) {
+  if (!part("unread")) return;
+  if (isUnread) part("unread-at").textContent = part("live-at").textContent;
+  part("unread").hidden = !isUnread;
+  showStale();
+}
+for (const name of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) {
+  document.addEventListener(name, (event) => { if (event.target.id === "content") setUnread(true); });
+}
+document.addEventListener("click", (event) => { if (event.target.id === "read-again") refresh(); });
 
 // The connection. A browser has six to a host over HTTP/1.1, and each stream is one: a tab that is hidden gives its back.
 
@@ -152,15 +173,13 @@ document.addEventListener("visibilitychange", () => {
   }
 });
 
-// A lost connection drains the colour, and says since when.
-
 function setConnected(isConnected) {
-  const note = document.getElementById("cut-off");
-  if (!note) return;
-  if (!isConnected && note.hidden) document.getElementById("cut-off-at").textContent = new Date().toISOString().slice(11, 19);
-  if (isConnected && !note.hidden) refresh();
-  note.hidden = isConnected;
-  document.documentElement.classList.toggle("is-stale", !isConnected);
+  const lost = part("cut-off");
+  if (!lost) return;
+  if (!isConnected && lost.hidden) part("cut-off-at").textContent = clockTime();
+  if (isConnected && !lost.hidden) refresh();
+  lost.hidden = isConnected;
+  showStale();
 }
 document.addEventListener("htmx:sseError", (event) => {
   setConnected(false);
