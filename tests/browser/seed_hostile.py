@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from itertools import cycle
 from typing import Any
 from urllib.parse import quote
@@ -9,11 +10,15 @@ from urllib.parse import quote
 from xss import MARK, PAYLOADS
 
 from mulligan import App, FinalError, JobFilter, RetryPolicy, Service, attempt
+from mulligan.store.messages import Beat, Claim, ReportedProgress, WorkerRecord
 
-OWNER = f'"><img src=x onerror={MARK}>'
-KIND = f"kind'\"><script>{MARK}</script>"
-SERVICE = f"service'\"><img src=x onerror={MARK}>"
-QUEUE = f"queue'\"><svg onload={MARK}>"
+# Nothing in it can be broken by a page that does not say so.
+LONG = "x" * 100
+OWNER = f'"><img src=x onerror={MARK}>{LONG}'
+KIND = f"kind'\"><script>{MARK}</script>{LONG}"
+SERVICE = f"service'\"><img src=x onerror={MARK}>{LONG}"
+QUEUE = f"queue'\"><svg onload={MARK}>{LONG}"
+HOUR = timedelta(hours=1)
 SCHEDULE = f"schedule'\"><svg onload={MARK}>"
 
 
@@ -52,6 +57,7 @@ class Hostile:
         self._seed_failures()
         self._seed_notifications()
         self._seed_operation()
+        self._seed_workers()
         return self
 
     def run(self) -> None:
@@ -112,3 +118,17 @@ class Hostile:
         self.ids["check"] = str(self.app.alerts().rules[0].check)
         self.app.run_duty("schedule")
         self.app.run_schedule(SCHEDULE, actor=self.text(), reason=self.text())
+
+    def _seed_workers(self) -> None:
+        """A worker with a hostile name on a hostile host, which runs a job and tells how far it is."""
+        store, name = self.app.store, self.text()
+        task = self.app.task(name=f"slow {KIND}")(lambda text: {"result": text})
+        self.ids["running"] = task.options(owner=OWNER).enqueue(self.text()).id
+        kinds = (task.name,)
+        fences = [
+            each.fence
+            for each in store.claim(Claim(incarnation=name, number=1, kinds=kinds, limit=1, lease=HOUR)).leases
+        ]
+        worker = WorkerRecord(incarnation=name, host=self.text(), pid=1, queues=(QUEUE,), kinds=kinds, concurrency=1)
+        progress = [ReportedProgress(fence, 0.5, self.text()) for fence in fences]
+        store.beat(Beat(worker=worker, lease=HOUR, extend=fences, progress=progress))

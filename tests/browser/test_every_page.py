@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
 from visit import Visit
-from xss import PAYLOADS
+from xss import MARK, PAYLOADS
 
 from mulligan.records.key import ADMIN_ONLY, Scope
 from mulligan.web.pages import PAGES
@@ -74,6 +74,7 @@ class Checker(HTMLParser):
         super().__init__()
         self.found: list[str] = []
         self._script = False
+        self._ids: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
@@ -83,6 +84,11 @@ class Checker(HTMLParser):
         for name, value in given.items():
             if name == "style" or name.startswith(("on", "hx-on", "hx-vals", "hx-vars")):
                 self.found.append(f"<{tag} {name}={value!r}>")
+            # A page that changes tells its parts apart by their ids.
+            if name == "id" and value in self._ids:
+                self.found.append(f"<{tag} id={value!r}> is there twice")
+            if name == "id":
+                self._ids.add(value or "")
             if name in LINKS and not is_ours(value or ""):
                 self.found.append(f"<{tag} {name}={value!r}> leads elsewhere")
 
@@ -153,6 +159,69 @@ def test_an_unknown_parameter_is_noticed() -> None:
         address("/things/{new_id}", {"job_id": "x"})
 
 
+def shown_once(hostile: Hostile, name: str) -> dict[str, dict[str, str]]:
+    """The forms whose answer is a page, with their fields."""
+    (key,) = [each for each in hostile.app.keys(limit=100) if each.name == "on-call"][:1]
+    return {
+        f"/jobs/{hostile.ids['job_id']}/reveal": {},
+        "/keys/create": {"name": name, "owner": name},
+        f"/keys/{key.id}/link": {},
+        f"/notifications/subscriptions/{hostile.ids['subscription_id']}/rotate": {},
+        "/notifications/hooks/create": {"name": name, "group": hostile.ids["group"]},
+    }
+
+
+def test_a_page_that_answers_a_form_has_no_inline_code_and_no_foreign_links(site: Site, hostile: Hostile) -> None:
+    client = site.client()
+    for path, fields in shown_once(hostile, PAYLOADS[0]).items():
+        answer = site.post(client, "/help", path, **fields)
+        assert answer.status_code == 200 and answer.headers["Content-Type"].startswith("text/html"), answer.text
+        check_answer(answer)
+
+
+def test_what_is_searched_for_is_text(client: httpx.Client) -> None:
+    for payload in PAYLOADS[::4]:
+        check_answer(client.get("/find", params={"q": payload[:200]}))
+    for payload in PAYLOADS[::40]:
+        for path, name in (("/jobs", "q"), ("/jobs", "kind"), ("/", "code"), ("/audit", "owner"), ("/retries", "kind")):
+            check_answer(client.get(path, params={name: payload[:200]}))
+
+
+# Pages that show nothing of what is stored here.
+SILENT = {
+    *("/help", "/duties", "/retries", "/alerts/{check}"),
+    *("/keys/new", "/notifications/new", "/notifications/hooks/new"),
+}
+
+
+# Send a form from the page that is open, with its token.
+SEND = """([path, fields]) => {
+  const form = document.createElement("form");
+  const all = { csrf: document.querySelector("[name=csrf]").value, ...fields };
+  for (const [name, value] of Object.entries(all)) {
+    const input = document.createElement("input");
+    input.name = name; input.value = value; form.append(input);
+  }
+  form.method = "post"; form.action = path; document.body.append(form); form.submit();
+}"""
+
+
+def check_inert(visit: Visit, path: str) -> None:
+    visit.page.evaluate("() => document.querySelectorAll('details').forEach(each => each.open = true)")
+    assert visit.page.evaluate("window.__pwned") is None, path
+    assert (visit.errors, visit.foreign) == ([], []), path
+
+
+def find_wide(visit: Visit, path: str) -> set[tuple[str, int]]:
+    """The windows for which the page is too wide: on a phone, and on a desk."""
+    found = set()
+    for width, height in ((390, 844), (1280, 900)):
+        visit.page.set_viewport_size({"width": width, "height": height})
+        if visit.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            found.add((path, width))
+    return found
+
+
 def test_no_stored_text_runs_as_a_script(browser: Browser, site: Site, client: httpx.Client, hostile: Hostile) -> None:
     """A8: each page once, with all payloads in the store. A blocked script is an error in the console too."""
     assert len(PAYLOADS) >= 200
@@ -161,12 +230,22 @@ def test_no_stored_text_runs_as_a_script(browser: Browser, site: Site, client: h
     # Signing in leads to the first page, which is visited below.
     visit.open("/help")
     visit.errors.clear()
-    pages = [address(path, hostile.ids) for path in SHOWN]
-    shown = [each for each in pages if client.head(each).headers["Content-Type"].startswith("text/html")]
+    pages = {path: address(path, hostile.ids) for path in SHOWN} | {"running": f"/jobs/{hostile.ids['running']}"}
+    shown = {path for path, each in pages.items() if client.head(each).headers["Content-Type"].startswith("text/html")}
     assert len(shown) > len(pages) / 2
-    for each in shown:
-        page = visit.open(each)
-        page.evaluate("() => document.querySelectorAll('details').forEach(each => each.open = true)")
-        assert page.evaluate("window.__pwned") is None, each
-        assert (visit.errors, visit.foreign) == ([], []), each
+    silent, wide = set(), set()
+    for path in sorted(shown):
+        page = visit.open(pages[path])
+        wide |= find_wide(visit, path)
+        check_inert(visit, path)
+        if MARK not in page.inner_text("main"):
+            silent.add(path)
+    for path, fields in shown_once(hostile, PAYLOADS[1]).items():
+        page = visit.open("/help")
+        with page.expect_navigation():
+            page.evaluate(SEND, [f"{ROOT}{path}", fields])
+        check_inert(visit, path)
+        assert MARK in page.inner_text("main") or path.endswith("/link"), path
     context.close()
+    # What is stored is there, as text.
+    assert (silent, wide) == (SILENT, set())

@@ -69,7 +69,10 @@ PAGES = {
 @pytest.mark.parametrize(
     ("scheme", "names"),
     # Each takes seconds. The colours of both schemes come from the same list.
-    [("light", ("all", "a job: held", "a job: recovered", "preview")), ("dark", ("failed", "a job: retrying"))],
+    [
+        ("light", ("all", "held", "stuck", "a job: held", "a job: recovered", "preview")),
+        ("dark", ("failed", "a job: retrying", "events")),
+    ],
 )
 def test_pages_can_be_used_by_all(visit: Visit, shop: Shop, scheme: Any, names: tuple[str, ...]) -> None:
     visit.page.emulate_media(color_scheme=scheme)
@@ -251,5 +254,6 @@ def test_an_empty_dashboard_teaches_how_to_begin(context: BrowserContext, tmp_pa
         page = visit.open("/jobs")
         expect(page.locator("h1")).to_have_text("No job is stored.")
         expect(page.locator("main")).to_contain_text("convert.enqueue(")
+        assert find_violations(visit.open("/")) == []
         close_page(page)
     shop.app.close()

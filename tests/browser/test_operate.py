@@ -456,6 +456,10 @@ def check_shown_once(page: httpx.Response, secret: str, client: httpx.Client, *e
     assert secret not in str(page.url) and not page.history
     assert not any(secret in (cookie.value or "") for cookie in client.cookies.jar)
     assert not any(secret in client.get(path).text for path in (*elsewhere, "/audit"))
+    # Nothing on the page leads to another one and back: it would come without the secret.
+    assert 'action="/choose"' not in page.text
+    backs = set(re.findall(r'name="back" value="([^"]*)"', page.text))
+    assert all(client.get(html.unescape(back)).status_code == 200 for back in backs)
 
 
 def test_a_webhook_is_subscribed_and_its_secret_shown_once(client: httpx.Client, site: Site) -> None:

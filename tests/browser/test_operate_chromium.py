@@ -99,13 +99,11 @@ def test_a_form_that_is_being_filled_in_is_not_taken_away(visit: Visit) -> None:
     page = visit.open("/queues")
     page.click(".says summary")
     page.fill("details[open] input[name=name]", "med")
+    visit.site.app.pause("1h", kind="render")
     # What the stream says when something changed.
     page.evaluate("htmx.trigger('#content', 'refresh')")
-    visit.site.app.pause("1h", kind="render")
     assert page.input_value("details[open] input[name=name]") == "med"
     page.keyboard.press("Escape")
-    page.keyboard.press("Escape")
-    page.evaluate("htmx.trigger('#content', 'refresh')")
     expect(page.locator("#pause-kind-render")).to_have_count(1)
     visit.site.app.resume(kind="render")
 
@@ -186,6 +184,15 @@ def test_notifications(visit: Visit) -> None:
     check_accessible(page)
 
 
+def test_pages_beside_the_way_can_be_used_by_all(visit: Visit) -> None:
+    delivery = visit.site.app.deliveries(limit=1)[0].id
+    for path in (
+        *("/notifications/deliveries", f"/notifications/deliveries/{delivery}", "/notifications/hooks/new", "/help"),
+        *("/setup?token=x", "/sign-in", "/sign-in?link=x"),
+    ):
+        assert find_violations(visit.open(path)) == [], path
+
+
 def test_keys(visit: Visit) -> None:
     page = visit.open("/keys")
     check_accessible(page)
@@ -202,6 +209,7 @@ def test_keys(visit: Visit) -> None:
     row.locator("summary:has-text('Sign-in link…')").click()
     row.locator("button:has-text('Make the link')").click()
     expect(page.locator("#token")).to_contain_text("/sign-in?link=")
+    assert find_violations(page) == []
     page.click("text=I have copied it")
     row.locator("summary:has-text('Revoke…')").click()
     row.locator("button:has-text('Revoke')").click()

@@ -18,7 +18,7 @@ from mulligan.records.redrive import CANCEL, MOVES, RETRY, RUN_NOW, SNOOZE, Redr
 from mulligan.web.pages import words
 from mulligan.web.pages.job_filter import Params, address, filtered, params_of, to_filter, tokens_of
 from mulligan.web.pages.page import SEE_OTHER, Done, PageCall, Pages, View
-from mulligan.web.pages.retry import ALL, count_roughly, fields_of
+from mulligan.web.pages.retry import ALL, count_roughly, fields_of, has_grown
 
 pages = Pages("Bulk operations")
 
@@ -195,7 +195,7 @@ def _begin(call: PageCall, form: Any, verb: Verb) -> Done:
     terms = {"delay": form.delay or DELAY} if verb.name == SNOOZE else {}
     if form.matched is not None:
         now = call.console.bulk(verb.name, wanted, dry_run=True, **terms).matched
-        if now > form.matched:
+        if has_grown(now, form.matched):
             more = f"There are {words.plural(now, 'job')} now, and there were {words.number(form.matched)}."
             return Done(_again(path, form), f"{more} Nothing has begun: look at the numbers again.", tone="failed")
     rate = parse_rate(form.rate or RATE)

@@ -5,6 +5,7 @@ import logging
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from hmac import compare_digest
 from typing import Any
 from urllib.parse import quote
@@ -97,7 +98,8 @@ class PageEndpoint:
         try:
             async with self.access.admit(visitor.caller, self.page, request, name=name or None) as repeatable:
                 request_id = None if repeatable is None else repeatable.request_id
-                found = await asyncio.to_thread(self._carry_out, request, visitor, request_id, fields)
+                carry_out = partial(self._carry_out, back=back if is_local(back) else "")
+                found = await asyncio.to_thread(carry_out, request, visitor, request_id, fields)
         except MulliganError as error:
             # The page shows what is now, and why it was refused.
             problem = to_problem(error)
@@ -109,14 +111,16 @@ class PageEndpoint:
         return self._redirect(request, visitor, found) if isinstance(found, Done) else found
 
     def _carry_out(
-        self, request: Request, visitor: Visitor, request_id: str | None, fields: dict[str, list[str]]
+        self, request: Request, visitor: Visitor, request_id: str | None, fields: dict[str, list[str]], *, back: str
     ) -> Done | Response:
         arguments: dict[str, Any] = dict(request.path_params)
         if self.page.form is not None:
             arguments["form"] = decode_form(self.page.form, fields)
         found = self._call(request, visitor, request_id, arguments)
         if isinstance(found, View):
-            return self.renderer.page(request, found.template, found.values, status=found.status, visitor=visitor)
+            return self.renderer.page(
+                request, found.template, found.values, status=found.status, visitor=visitor, back=back
+            )
         assert isinstance(found, Done | Response)
         return found
 

@@ -98,13 +98,11 @@ def _nothing_failed(inbox: Inbox) -> Sentence:
 
 def _recently(inbox: Inbox) -> str:
     failed, recovered = inbox.recent_failed, inbox.recent_recovered
-    put_right = (
-        f"{plural(recovered, 'job')} failed at first and {'was' if recovered == 1 else 'were'} put right by retries"
-    )
+    coped = f"{plural(recovered, 'job')} failed at first and {'was' if recovered == 1 else 'were'} recovered by retries"
     if failed:
         seen = f"In {inbox.spoken} {plural(failed, 'job')} failed for good, but none is failed now."
-        return f"{seen} {put_right[0].upper()}{put_right[1:]}." if recovered else seen
-    return f"In {inbox.spoken} {put_right}." if recovered else f"Nothing has failed in {inbox.spoken}."
+        return f"{seen} {coped[0].upper()}{coped[1:]}." if recovered else seen
+    return f"In {inbox.spoken} {coped}." if recovered else f"Nothing has failed in {inbox.spoken}."
 
 
 def _nothing_open(inbox: Inbox) -> Sentence:

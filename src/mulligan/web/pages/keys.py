@@ -122,10 +122,10 @@ def revoke_key(call: PageCall, key_id: str) -> Done:
 @pages.action("/keys/{key_id}/link", scope=Scope.KEYS_MANAGE)
 def create_link(call: PageCall, key_id: str) -> View:
     token = call.console.sign_in_link(key_id)
-    return View("key_link.html", key_id=key_id, token=token, address=_address(call))
+    return View("key_link.html", key_id=key_id, token=token, server=_server(call))
 
 
-def _address(call: PageCall) -> str:
-    """Of this server, as the browser reached it."""
+def _server(call: PageCall) -> str:
+    """The address of this server, as the browser reached it."""
     url, root = call.request.url, call.request.scope.get("root_path", "")
     return f"{url.scheme}://{url.netloc}{root}"

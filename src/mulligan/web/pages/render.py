@@ -65,9 +65,14 @@ class Renderer:
         answer: Answer | None = None,
         headers: Mapping[str, str] | None = None,
         position: int = 0,
+        back: str = "",
     ) -> Response:
-        """`position` is the end of the log before the values were read."""
+        """`position` is the end of the log before the values were read; `back`, for the answer to a form, is the page
+        that has the form."""
         around = {**self._around(request, visitor, answer), "position": position}
+        if request.method == "POST":
+            # Its own address answers forms only, and what it shows is shown once.
+            around |= {"address": back or around["url"]("/"), "is_shown_once": True}
         text = self._environment.get_template(template).render({**around, **values})
         return Response(text, status_code=status, media_type="text/html", headers={**HEADERS, **(headers or {})})
 
@@ -101,6 +106,7 @@ class Renderer:
             "now": now,
             "path": path,
             "address": str(request.url.replace(scheme="", netloc="")),
+            "is_shown_once": False,
             "query": request.url.query,
             "caller": None if visitor is None else visitor.caller,
             "csrf": "" if visitor is None else visitor.csrf,

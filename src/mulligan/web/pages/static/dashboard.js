@@ -1,10 +1,16 @@
 // What the pages do beyond links and forms. Without this script they are complete, but they do not change by themselves.
 "use strict";
 
-const content = () => document.getElementById("content");
-const isTyping = () => /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "");
+const part = (id) => document.getElementById(id);
+const content = () => part("content");
+const isTyping = () => document.activeElement?.matches("input:not([type=checkbox], [type=radio]), textarea, select") ?? false;
 
-// Times: "3 min ago" and "in 5 s" go on.
+// Times: "3 min ago" and "in 5 s" go on, by the clock of the server. Its time in the page is that of the first byte.
+
+const firstByte = Date.now() - performance.now() + (performance.getEntriesByType("navigation")[0]?.responseStart ?? 0);
+const ahead = Date.parse(document.body.dataset.now) - firstByte;
+const now = () => Date.now() + ahead;
+const clockTime = () => new Date(now()).toISOString().slice(11, 19);
 
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 
@@ -19,14 +25,14 @@ function relative(seconds) {
 function updateTimes() {
   for (const each of document.querySelectorAll("#content time")) {
     if (!/ago$|^in |^now$/.test(each.textContent)) continue;
-    const text = relative((Date.now() - Date.parse(each.dateTime)) / 1000);
+    const text = relative((now() - Date.parse(each.dateTime)) / 1000);
     if (each.textContent !== text) each.textContent = text;
   }
   for (const each of document.querySelectorAll("#content time.countdown")) countDown(each);
 }
 
 function countDown(each) {
-  const left = Math.round((Date.parse(each.dateTime) - Date.now()) / 1000);
+  const left = Math.round((Date.parse(each.dateTime) - now()) / 1000);
   const at = UNITS.findIndex(([size]) => left >= size);
   const [size, name] = UNITS[at] ?? [1, "s"];
   const [smaller, below] = UNITS[at + 1] ?? [];
@@ -34,14 +40,16 @@ function countDown(each) {
   const text = left < 1 ? "a moment" : `${Math.floor(left / size)} ${name}${rest ? ` ${rest} ${below}` : ""}`;
   if (each.textContent === text) return;
   each.textContent = text;
-  if (left < 1) window.htmx?.trigger(content(), "refresh");
+  if (left < 1) refresh();
 }
 setInterval(updateTimes, 1000);
 
 // Live: what a person opened, chose or typed stays as it is when the page reads itself again.
 
+// A form that is sent again after the page has changed is still the same request. Other hidden fields are the server's.
+const FILLED_IN = "main :is(input:not([type=hidden]), input[name=request], textarea)";
 const isKept = (name, node) =>
-  (name === "open" && node.tagName === "DETAILS") || ((name === "checked" || name === "value") && node.matches("main input, main textarea"));
+  (name === "open" && node.tagName === "DETAILS") || ((name === "checked" || name === "value") && node.matches(FILLED_IN));
 
 addEventListener("DOMContentLoaded", () => {
   if (!window.Idiomorph) return;
@@ -49,34 +57,134 @@ addEventListener("DOMContentLoaded", () => {
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !isKept(name, node);
 });
 
+// A form that is being filled in is not taken away, a list stands still while its rows are chosen, and no row runs away
+// from the pointer or the keys. The page reads itself again afterwards. A pointer that rests holds nothing: the page is
+// only looked at.
+
+const RESTS_AFTER = 15000;
+const HOLDS = {
+  "details.asking[open]": "close the question",
+  "form.choosing input[name=job]:checked": "",
+  "[data-row]:is(:hover, :focus-within)": "leave the list",
+};
+let isHeldBack = false;
+let touchedAt = -Infinity;
+
+const refresh = () => window.htmx?.trigger(content(), "refresh");
+const isResting = () => performance.now() - touchedAt > RESTS_AFTER;
+const hold = () => Object.keys(HOLDS).find((each) => content().querySelector(each) && !(each.includes(":hover") && isResting()));
+const isHeld = () => document.hidden || hold() !== undefined;
+
+function showHeldBack() {
+  const note = part("held-back");
+  if (!note) return;
+  const until = (isHeldBack && HOLDS[hold()]) || "";
+  note.hidden = !until;
+  const said = note.querySelector("span");
+  if (until && said.textContent !== until) said.textContent = until;
+}
 document.addEventListener("htmx:beforeRequest", (event) => {
-  // A form that is being filled in is not taken away, and a list stands still while its rows are chosen.
-  if (event.target.id === "content" && content().querySelector("details.asking[open], form.choosing.has-chosen")) event.preventDefault();
+  if (event.target.id !== "content") return;
+  isHeldBack = isHeld();
+  if (isHeldBack) event.preventDefault();
+  showHeldBack();
 });
+function catchUp() {
+  if (!isHeldBack) return;
+  if (isHeld()) showHeldBack();
+  else refresh();
+}
+for (const name of ["toggle", "change", "reset", "visibilitychange", "pointerover", "pointerout", "focusin", "focusout"]) {
+  document.addEventListener(name, () => setTimeout(catchUp), true);
+}
+setInterval(catchUp, 1000);
+for (const name of ["pointermove", "keydown"]) document.addEventListener(name, () => { touchedAt = performance.now(); }, true);
+
 document.addEventListener("htmx:afterSwap", () => {
-  const at = document.getElementById("live-at");
-  if (at) at.textContent = new Date().toISOString().slice(11, 19);
+  const at = part("live-at");
+  if (at) at.textContent = clockTime();
   updateTimes();
   showSelection();
+  setUnread(false);
 });
 document.addEventListener("htmx:responseError", (event) => {
+  // The session is over: the page leads to the form.
   if (event.detail.xhr.status === 401) location.reload();
 });
 
-// The connection: a lost one drains the colour, and says since when.
+// What is out of date loses its colour, and says since when: the connection was lost, or the page could not be read again.
+
+function showStale() {
+  const isCutOff = part("cut-off")?.hidden === false;
+  if (isCutOff && part("unread")) part("unread").hidden = true;
+  document.documentElement.classList.toggle("is-stale", isCutOff || part("unread")?.hidden === false);
+}
+
+function setUnread(isUnread) {
+  if (!part("unread")) return;
+  if (isUnread) part("unread-at").textContent = part("live-at").textContent;
+  part("unread").hidden = !isUnread;
+  showStale();
+}
+for (const name of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) {
+  document.addEventListener(name, (event) => { if (event.target.id === "content") setUnread(true); });
+}
+document.addEventListener("click", (event) => { if (event.target.id === "read-again") refresh(); });
+
+// The connection. A browser has six to a host over HTTP/1.1, and each stream is one: a tab that is hidden gives its back.
+
+const LEAVES_AFTER = 1000;
+
+class Source extends EventTarget {
+  constructor(url) {
+    super();
+    this.url = url;
+    if (!document.hidden) this.open();
+  }
+
+  open() {
+    this.stream = new EventSource(this.url);
+    this.stream.onopen = (event) => this.onopen?.(event);
+    this.stream.onerror = (event) => this.onerror?.(event);
+    this.stream.addEventListener("changed", () => this.dispatchEvent(new Event("changed")));
+  }
+
+  close() {
+    this.stream?.close();
+    this.stream = null;
+  }
+
+  get readyState() {
+    return this.stream?.readyState ?? EventSource.CONNECTING;
+  }
+}
+
+let source = null;
+let leaving = 0;
+if (window.htmx) htmx.createEventSource = (url) => (source = new Source(url));
+
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(leaving);
+  if (document.hidden) {
+    leaving = setTimeout(() => source?.close(), LEAVES_AFTER);
+  } else if (source && !source.stream) {
+    source.open();
+    refresh();
+  }
+});
 
 function setConnected(isConnected) {
-  const note = document.getElementById("cut-off");
-  if (!note) return;
-  if (!isConnected && note.hidden) document.getElementById("cut-off-at").textContent = new Date().toISOString().slice(11, 19);
-  if (isConnected && !note.hidden) window.htmx?.trigger(content(), "refresh");
-  note.hidden = isConnected;
-  document.documentElement.classList.toggle("is-stale", !isConnected);
+  const lost = part("cut-off");
+  if (!lost) return;
+  if (!isConnected && lost.hidden) part("cut-off-at").textContent = clockTime();
+  if (isConnected && !lost.hidden) refresh();
+  lost.hidden = isConnected;
+  showStale();
 }
 document.addEventListener("htmx:sseError", (event) => {
   setConnected(false);
   // The server refused the stream, and a stream does not say why. If the session is over, the page leads to the form.
-  if (event.detail.source?.readyState === EventSource.CLOSED) window.htmx?.trigger(content(), "refresh");
+  if (event.detail.source?.readyState === EventSource.CLOSED) refresh();
 });
 document.addEventListener("htmx:sseOpen", () => setConnected(true));
 
@@ -108,7 +216,7 @@ const follow = (path) => document.querySelector(`a[href="${root()}${path}"]:not(
 let isGoing = false;
 
 const rows = () => [...document.querySelectorAll("#content [data-row]")];
-const current = () => document.querySelector("#content [data-row].is-current");
+const current = () => content().querySelector("[data-row].is-current") ?? content().querySelector("[data-row]:focus-within");
 
 function move(step) {
   const all = rows();
@@ -121,9 +229,20 @@ function move(step) {
   next.scrollIntoView({ block: "nearest" });
 }
 
+// In the line that is marked, or outside of all lines.
 function use(selector) {
-  const found = current()?.querySelector(selector) ?? content().querySelector(selector);
-  if (found) found.click();
+  const outside = [...content().querySelectorAll(selector)].filter((each) => !each.closest("[data-row]") && each.getClientRects().length);
+  (current()?.querySelector(selector) ?? outside[0])?.click();
+}
+
+function leave() {
+  const open = document.querySelectorAll("details.asking[open]");
+  if (!isTyping() && !open.length) {
+    for (const form of document.querySelectorAll("form.choosing")) form.reset();
+    current()?.classList.remove("is-current");
+  }
+  document.activeElement?.blur();
+  for (const each of open) each.open = false;
 }
 
 const KEYS = {
@@ -135,7 +254,7 @@ const KEYS = {
   r: () => use("[data-key=r]"),
   i: () => use("[data-key=i]"),
   e: () => use("[data-key=e]"),
-  "/": () => document.getElementById("find")?.focus(),
+  "/": () => part("find")?.focus(),
   "?": () => follow("/help"),
   "]": () => use("a[rel=next]"),
   "[": () => history.back(),
@@ -144,8 +263,7 @@ const KEYS = {
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") {
-    document.activeElement?.blur();
-    for (const each of document.querySelectorAll("details.asking[open]")) each.open = false;
+    leave();
     return;
   }
   if (document.documentElement.dataset.letters === "off") return;
@@ -160,7 +278,7 @@ document.addEventListener("keydown", (event) => {
 // A link such as #ignore opens the question with that id.
 
 addEventListener("load", () => {
-  const asked = document.getElementById(location.hash.slice(1));
+  const asked = part(location.hash.slice(1));
   if (!asked?.matches("details.asking")) return;
   asked.open = true;
   asked.querySelector("form input:not([type=hidden]), form select, form button")?.focus();
