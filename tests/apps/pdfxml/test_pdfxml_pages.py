@@ -1,5 +1,6 @@
 """The pages in Chromium: upload, live queue, retry, download, the banner, administration."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -144,6 +145,7 @@ def test_p6_a_retry_counts_down_and_shows_the_promise(browser: Browser, make_wor
             clock = person.page.locator("#queue time.countdown")
             before = clock.inner_text()
             expect(clock).not_to_have_text(before, timeout=SOON)
+            expect(clock).to_have_text(re.compile(r"^1 min \d+ s$"))
 
 
 @SQLITE

@@ -8,7 +8,7 @@ const isTyping = () => document.activeElement?.matches("input:not([type=checkbox
 // Times: "3 min ago" and "in 5 s" go on, by the clock of the server. Its time in the page is that of the first byte.
 
 const firstByte = Date.now() - performance.now() + (performance.getEntriesByType("navigation")[0]?.responseStart ?? 0);
-const ahead = Date.parse(document.body.dataset.now) - firstByte;
+const ahead = Date.parse(document.body.dataset.now ?? "") - firstByte || 0;
 const now = () => Date.now() + ahead;
 const clockTime = () => new Date(now()).toISOString().slice(11, 19);
 
