@@ -144,6 +144,22 @@ def test_r2_a_rate_limit_with_a_hint_waits_exactly_that_long_and_costs_no_attemp
     assert world.outcome("a") == "NeedsReview", "nine are more than the eight attempts"
 
 
+def test_r2_hinted_waits_have_no_limit(quick_world: World) -> None:
+    """Of a run that was stored when they had one, too."""
+    world = quick_world
+    world.submit(honest("new"), honest("stored"))
+    world.break_answers("rate_limited", retry_after="600", times=4)
+    world.verify_all()
+    with world.verifier.database.transaction() as connection:
+        connection.exec_driver_sql("UPDATE mulligan_jobs SET snoozes = 150 WHERE kind = 'verify'")
+        connection.exec_driver_sql(f"UPDATE mulligan_jobs SET max_snoozes = 100 WHERE id = '{world.job('stored').id}'")
+    for run in ("new", "stored"):
+        world.app.run_now(world.job(run).id, actor="ann")
+    world.app.run_until_idle(timeout="30s")
+    for run in ("new", "stored"):
+        assert (world.job(run).state, world.job(run).snoozes) == ("waiting", 151)
+
+
 def test_r2_a_hint_longer_than_the_longest_backoff_is_kept(simulated: SimulatedWorld) -> None:
     simulated.world.submit(honest("a"))
     simulated.world.break_answers("rate_limited", retry_after="172800")
