@@ -12,6 +12,7 @@ from apps.runs.working import run_worker
 from runs_world import HUNDREDTH, NEVER, World, honest
 
 from live import eventually
+from mulligan import JobFilter
 from mulligan.store.messages import Claim
 from mulligan.testing import sandbox
 
@@ -272,6 +273,19 @@ def test_r2_a_poll_waits_as_long_as_the_leaderboard_asks(simulated: SimulatedWor
     assert world.board.listed == 1
     simulated.advance(4)
     assert world.stored() == ["a"]
+
+
+def test_r1_a_category_that_cannot_be_listed_stops_no_other(simulated: SimulatedWorld) -> None:
+    world = simulated.world
+    world.submit(honest("a", "cartpole"), honest("b", "taxi"))
+    world.break_answers("broken", route="runs", category="frozen-lake", times=100)
+    world.break_answers("garbage", route="runs", category="cartpole")
+    simulated.poll()
+    assert world.stored() == ["b"]
+    (poll,) = world.app.jobs(JobFilter(kind="poll")).jobs
+    assert (poll.state, poll.last_code) == ("waiting", "HTTP_5XX"), "the first failure is that of the poll"
+    simulated.advance(5)
+    assert world.stored() == ["a", "b"]
 
 
 def test_r1_the_leaderboard_is_polled_as_often_as_the_configuration_says(simulated: SimulatedWorld) -> None:
