@@ -68,7 +68,7 @@ class RunPages:
             words=self._board.words(),
             found=found,
             categories=self._board.categories(),
-            poll=self._board.unfinished_poll(),
+            poll=self._board.failing_poll(),
             verified={"minute": minute, "hour": hour, "day": day},
             configuration=self._verifier.configuration,
             signs=SIGNS,
