@@ -12,6 +12,8 @@ from mulligan import Added, Exponential, MulliganError, RetryPolicy, Service
 MEGABYTE = 2**20
 GATEWAY = "gateway"
 MODES = ("hold", "fail_fast")
+# Of calls, before the breaker may open.
+MOST_MIN_CALLS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +52,14 @@ class Settings:
         return RetryPolicy(self.max_attempts, backoff, limits={"IO_ERROR": 1})
 
     def service(self, probe: Callable[[], bool]) -> Service:
-        """The breaker around the gateway."""
+        """The breaker around the gateway. One conversion alone can use up its attempts; two that fail open it."""
+        window = self.circuit_window
+        min_calls = min(MOST_MIN_CALLS, self.max_attempts + 1)
         return Service(
             GATEWAY,
             mode=self.circuit_mode,
-            window=self.circuit_window,
+            window=window,
+            min_calls=min(min_calls, window) if isinstance(window, int) else min_calls,
             open_at=self.circuit_fail_threshold,
             cooldown=self.circuit_cooldown,
             fail_code="GW_5XX",

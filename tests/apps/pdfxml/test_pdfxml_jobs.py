@@ -189,11 +189,12 @@ def test_events_have_the_names_and_the_meta_of_the_document(world: World) -> Non
 @SQLITE
 def test_p8_nothing_technical_leaves_the_server(make_world: MakeWorld) -> None:
     """Every kind of failure, then everything that an owner can read."""
-    with make_world(circuit_window=100) as world, world.working():
+    with make_world() as world, world.working():
         person = world.person()
-        world.gateway.fail("drop")
+        # Whoever asks for its health is told that all is well.
+        world.gateway.fail("drop", times=100)
         person.wait(person.uploaded(unique_pdf(1)), "failed")
-        world.gateway.fail("garbage")
+        world.gateway.fail("garbage", times=100)
         person.wait(person.uploaded(unique_pdf(2)), "failed")
         world.gateway.heal()
         person.wait(person.uploaded(b"%PDF-1.4 nonsense"), "failed")

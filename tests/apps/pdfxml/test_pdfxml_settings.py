@@ -81,6 +81,15 @@ def test_a_bad_value_is_refused_with_its_name_and_what_is_allowed(name: str, val
         read_settings({name: value})
 
 
+@pytest.mark.parametrize(
+    ("window", "attempts", "calls"), [(20, 3, 4), ("2m", 3, 4), (2, 3, 2), (20, 1, 2), (20, 100, 10)]
+)
+def test_the_breaker_needs_one_call_more_than_a_conversion_has_attempts(
+    window: int | str, attempts: int, calls: int
+) -> None:
+    assert Settings(circuit_window=window, max_attempts=attempts).service(lambda: True).min_calls == calls
+
+
 def test_lease_and_concurrency_reach_the_engine(tmp_path: Path) -> None:
     settings = Settings(
         database_url=f"sqlite:///{tmp_path}/jobs.db",
