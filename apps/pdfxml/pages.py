@@ -89,7 +89,7 @@ class Pages:
     async def retry(self, request: Request) -> Response:
         form = await read_form(request)
         try:
-            conversion = await run_in_threadpool(self.api.retry_own, request)
+            conversion = await self.api.retry_own(request)
             flash(request, f"Retry queued for {conversion.document.name}.")
         except Problem as problem:
             if problem.status in (403, 404):

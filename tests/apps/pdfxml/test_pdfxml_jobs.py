@@ -4,6 +4,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from typing import Any
@@ -132,6 +133,35 @@ def test_p5_a_retry_clears_the_error_and_is_counted(world: World) -> None:
         eventually(lambda: "manual_retry_total 2" in person.client.get("/metrics").text)
     assert [event["event"] for event in person.events(job)].count("retry") == 2
     assert person.job(job)["attempt_count"] == 3
+
+
+def test_p5_retries_obey_the_limit_of_live_jobs(make_world: MakeWorld) -> None:
+    """Also those that come at once."""
+    with make_world(live_jobs=2) as world:
+        person, jobs = world.person(), list[str]()
+        with world.working():
+            for number in range(4):
+                jobs.append(person.uploaded(unique_pdf(number), mapping="nonsense"))
+                person.wait(jobs[-1], "failed")
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(person.retry, jobs))
+        assert sorted(answer.status_code for answer in answers) == [202, 202, 429, 429]
+        assert {answer.json()["code"] for answer in answers if answer.status_code == 429} == {"TOO_MANY_JOBS"}
+        # An operator decides for himself.
+        refused = next(job["id"] for job in person.jobs() if job["status"] == "failed")
+        world.app.retry(refused, actor="ann")
+        assert [job["status"] for job in person.jobs()].count("queued") == 3
+
+
+@SQLITE
+def test_p5_retries_of_an_address_have_a_rate(make_world: MakeWorld) -> None:
+    with make_world(upload_rate="2/d") as world:
+        person = world.person()
+        job = person.uploaded()
+        assert [person.retry(job).status_code for _ in range(2)] == [409, 409]
+        refused = person.retry(job)
+        assert (refused.status_code, refused.json()["code"]) == (429, "TOO_MANY_RETRIES")
+        assert int(refused.headers["retry-after"]) > 3600
 
 
 @SQLITE
