@@ -249,3 +249,6 @@ def test_a_run_whose_job_was_deleted_keeps_its_result(visitor: Visitor) -> None:
     assert shown["a"].startswith("NeedsReview") and "deleted by the retention" in shown["bad"]
     visitor.get("/runs/a")
     visitor.get("/runs/bad")
+    visitor.sign_in()
+    answer = visitor.post("/", "/runs/bad/retry")
+    assert answer.status_code == 200 and "Not retried: its history was deleted" in answer.text
