@@ -46,8 +46,9 @@ class Configuration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The allowed ones. Runs of others are not polled, and not claimed if they are stored."""
     poll_interval: Annotated[float, Meta(ge=5, le=86_400)] = 30.0
     """Seconds from one poll of the leaderboard to the next, rounded to five."""
-    timeout: Annotated[float, Meta(gt=0, le=600)] = 10.0
-    """Seconds that one answer of the leaderboard may take, from the request to its last byte."""
+    timeout: Annotated[float, Meta(gt=0, le=240)] = 10.0
+    """Seconds that one answer of the leaderboard may take, from the request to its last byte. A verification has
+    five minutes."""
     retry: RetryConfiguration = RetryConfiguration()
 
     def allows(self, category: str) -> bool:
