@@ -100,6 +100,25 @@ def test_p6_the_banner_comes_and_goes_and_held_rows_say_so(browser: Browser, mak
 
 
 @SQLITE
+def test_p6_the_banners_come_and_go_on_a_page_without_conversions(browser: Browser, world: World) -> None:
+    with tab(browser, world) as person:
+        page = person.page
+        page.clock.install()
+        page.reload()
+        gateway, banners, convert = world.app.service("gateway"), page.locator(".banner"), page.locator("#drop button")
+        gateway.open(reason="maintenance")
+        world.app.pause(intake="convert")
+        page.clock.fast_forward(30_000)
+        expect(banners).to_have_count(2, timeout=SOON)
+        expect(convert).to_be_disabled()
+        gateway.close()
+        world.app.resume(intake="convert")
+        page.clock.fast_forward(5_000)
+        expect(banners).to_have_count(0, timeout=SOON)
+        expect(convert).to_be_enabled()
+
+
+@SQLITE
 def test_p5_retry_is_disabled_with_its_reason_when_the_source_is_gone(browser: Browser, world: World) -> None:
     with tab(browser, world) as person, world.working():
         person.page.evaluate(DROP, ["broken.pdf", "%PDF-1.4 nonsense"])
