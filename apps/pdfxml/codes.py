@@ -87,6 +87,28 @@ INNER: Mapping[str, str] = {
 }
 
 
+# Answers that are about no conversion, and the codes of the common pages. Of these, a code that is missing is UNKNOWN.
+STATED = (
+    "TOO_MANY_JOBS",
+    "TOO_MANY_UPLOADS",
+    "TOO_MANY_RETRIES",
+    "UPLOADS_PAUSED",
+    "TOO_MANY_TRIES",
+    "TOO_MANY_STREAMS",
+)
+REFUSED: Mapping[str, str] = {
+    "FOREIGN_FORM": "FORBIDDEN",
+    "UNAUTHORIZED": "FORBIDDEN",
+    # A form that is incomplete: there is no file that could be at fault.
+    "VALIDATION_ERROR": "UNKNOWN",
+}
+
+
+def answer_code(code: str) -> str:
+    """The code of an answer over HTTP: one of the ten, or a stated one."""
+    return code if code in STATED else REFUSED.get(code) or public_code(code)
+
+
 def public_code(code: str) -> str:
     """The one of the ten codes that stands for this one."""
     return code if code in CODES else INNER.get(code, "UNKNOWN")
