@@ -161,7 +161,7 @@ def answer_upload(accepted: Accepted, conversion: Conversion) -> Response:
     body = describe(conversion) | {"is_duplicate": accepted.is_twin}
     if accepted.job.was_rejected and conversion.error_code is not None:
         entry = CODES[conversion.error_code]
-        raise Problem(entry.status, entry.code, entry.last_message, job=body)
+        raise Problem(entry.status, entry.code, conversion.error_message or entry.last_message, job=body)
     return JSONResponse(body, 200 if accepted.is_twin else 201, {"Location": f"/api/jobs/{conversion.id}"})
 
 

@@ -10,6 +10,7 @@ CODES: Mapping[str, ErrorCode] = {
     entry.code: entry
     for entry in (
         ErrorCode("NOT_PDF", "Only PDF files are supported.", "final", 400),
+        # A refusal names the limit of its installation.
         ErrorCode("TOO_LARGE", "File exceeds 50 MB limit.", "final", 413),
         ErrorCode(
             "GW_4XX", "Couldn’t convert this file with the selected mapping.", "final", 422, blames_service=False
@@ -112,6 +113,10 @@ def answer_code(code: str) -> str:
 def public_code(code: str) -> str:
     """The one of the ten codes that stands for this one."""
     return code if code in CODES else INNER.get(code, "UNKNOWN")
+
+
+def too_large(limit: str) -> str:
+    return f"File exceeds {limit} limit."
 
 
 def message_of(code: str, *, is_final: bool) -> str:

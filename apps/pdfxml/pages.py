@@ -51,6 +51,7 @@ class Pages:
             before=before,
             mappings=self.converter.mappings.current(),
             limit=self.converter.settings.largest_upload,
+            limit_in_words=self.converter.settings.upload_limit,
             retention=self.converter.settings.retention.days,
             **self._around(),
         )

@@ -10,6 +10,7 @@ from apps.pages.settings import SettingRefused
 from mulligan import Added, Exponential, MulliganError, RetryPolicy, Service
 
 MEGABYTE = 2**20
+LARGEST_UPLOAD = 50 * MEGABYTE
 GATEWAY = "gateway"
 MODES = ("hold", "fail_fast")
 # Of calls, before the breaker may open.
@@ -25,7 +26,7 @@ class Settings:
     gateway_timeout: timedelta = timedelta(seconds=30)
     uploads: Path = Path("uploads")
     results: Path = Path("results")
-    largest_upload: int = 50 * MEGABYTE
+    largest_upload: int = LARGEST_UPLOAD
     largest_result: int = 500 * MEGABYTE
     live_jobs: int = 20
     upload_rate: str = "600/h"
@@ -40,6 +41,14 @@ class Settings:
     circuit_mode: str = "hold"
     lease: timedelta | None = None
     concurrency: int | None = None
+
+    @property
+    def upload_limit(self) -> str:
+        """The largest upload, for people: `50 MB`."""
+        for unit, size in (("MB", MEGABYTE), ("KB", 2**10)):
+            if self.largest_upload % size == 0:
+                return f"{self.largest_upload // size:,} {unit}"
+        return f"{self.largest_upload:,} bytes"
 
     @property
     def policy(self) -> RetryPolicy:
@@ -131,7 +140,7 @@ READERS: Mapping[str, Reader] = {
     "GATEWAY_TIMEOUT_MS": ("gateway_timeout", *_milliseconds(1, 3_600_000)),
     "UPLOADS_DIR": ("uploads", Path, "a folder"),
     "RESULTS_DIR": ("results", Path, "a folder"),
-    "UPLOAD_MAX_BYTES": ("largest_upload", *_whole(1, 2**31)),
+    "UPLOAD_MAX_BYTES": ("largest_upload", *_whole(1, LARGEST_UPLOAD)),
     "RESULT_MAX_BYTES": ("largest_result", *_whole(1, 2**40)),
     "SESSION_LIVE_JOBS": ("live_jobs", *_whole(1, 1_000_000)),
     "ADDRESS_UPLOAD_RATE": ("upload_rate", _rate, "a rate such as 600/h"),

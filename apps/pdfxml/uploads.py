@@ -9,6 +9,7 @@ from uuid import uuid4
 from sqlalchemy import Connection
 
 from apps.pdfxml.app import Converter
+from apps.pdfxml.codes import too_large
 from apps.pdfxml.documents import Document
 from mulligan import FinalError, IntakePaused, Job, JobFilter, State, SubmitRateExceeded, TooManyJobs
 
@@ -63,7 +64,8 @@ def refuse(converter: Converter, source: Source, code: str) -> Accepted:
     document = uuid4().hex
     with converter.database.transaction() as connection:
         submission = converter.convert.options(owner=source.owner, connection=connection)
-        job = submission.reject(FinalError(code=code), document, source.mapping)
+        message = too_large(converter.settings.upload_limit) if code == "TOO_LARGE" else ""
+        job = submission.reject(FinalError(message, code=code), document, source.mapping)
         return Accepted(_add(converter, connection, source, document, job), job)
 
 

@@ -73,6 +73,7 @@ def test_missing_and_empty_variables_leave_the_defaults() -> None:
         ("CIRCUIT_MODE", "half"),
         ("ADDRESS_UPLOAD_RATE", "often"),
         ("GATEWAY_URL", "gateway:80"),
+        ("UPLOAD_MAX_BYTES", "52428801"),
         ("WORKER_LEASE_TTL_SEC", "0"),
     ],
 )

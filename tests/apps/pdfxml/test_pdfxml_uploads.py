@@ -151,6 +151,17 @@ def test_p1_a_twin_whose_result_is_gone_gives_a_new_job(world: World) -> None:
     assert person.upload().json()["id"] == second
 
 
+@SQLITE
+def test_p1_a_file_may_be_as_large_as_the_limit_and_a_refusal_names_it(make_world: MakeWorld) -> None:
+    with make_world(largest_upload=2048) as world:
+        person = world.person()
+        assert person.upload(INVOICE.ljust(2048)).status_code == 201
+        answer = person.upload(INVOICE.ljust(2049))
+        assert (answer.status_code, answer.json()["message"]) == (413, "File exceeds 2 KB limit.")
+        assert person.jobs()[0]["error_message"] == "File exceeds 2 KB limit."
+        assert "PDF file, at most 2 KB" in person.client.get("/").text
+
+
 def test_p1_a_session_has_at_most_so_many_live_jobs(make_world: MakeWorld) -> None:
     with make_world(live_jobs=2) as world:
         person = world.person()
