@@ -9,7 +9,7 @@ import pytest
 from lxml import etree
 from pdfxml_files import INVOICE, unique_pdf
 from pdfxml_world import World
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from visit import find_violations
 
 MakeWorld = Callable[..., Any]
@@ -147,6 +147,25 @@ def test_p1_files_are_dropped_and_refusals_are_told(browser: Browser, world: Wor
     found.context.close()
     # The browser itself reports the two refused requests, and nothing else went wrong.
     assert all("Failed to load resource" in error for error in found.errors) and len(found.errors) == 2
+
+
+@SQLITE
+def test_p1_an_upload_shows_how_far_it_is(browser: Browser, world: World) -> None:
+    held = list[Route]()
+
+    def hold(route: Route) -> None:
+        """Until its line was seen."""
+        held.append(route)
+
+    with tab(browser, world) as person, world.working():
+        person.page.route("**/api/upload", hold)
+        person.choose()
+        sending = person.page.locator("#sending")
+        expect(sending).to_contain_text("Uploading invoice.pdf")
+        expect(sending.locator("progress")).to_be_visible()
+        held[0].continue_()
+        person.expect_row("invoice.pdf", "complete")
+        expect(sending).to_be_hidden()
 
 
 @SQLITE
