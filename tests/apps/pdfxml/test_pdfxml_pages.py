@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from lxml import etree
 from pdfxml_files import INVOICE, unique_pdf
-from pdfxml_world import World
+from pdfxml_world import Person, World
 from playwright.sync_api import Browser, Page, Route, expect
 from visit import find_violations
 
@@ -27,8 +27,10 @@ DROP = """([name, text]) => {
 class Tab:
     """A tab of a browser, and what went wrong in it."""
 
-    def __init__(self, browser: Browser, world: World, **options: Any) -> None:
+    def __init__(self, browser: Browser, world: World, person: Person | None = None, **options: Any) -> None:
         self.context = browser.new_context(**options)
+        for cookie in person.client.cookies.jar if person else ():
+            self.context.add_cookies([{"name": cookie.name, "value": str(cookie.value), "url": world.base}])
         self.page: Page = self.context.new_page()
         self.page.set_default_timeout(SOON)
         self.base, self.errors = world.base, []
@@ -55,8 +57,9 @@ class Tab:
 
 
 @contextmanager
-def tab(browser: Browser, world: World, **options: Any) -> Iterator[Tab]:
-    found = Tab(browser, world, **options)
+def tab(browser: Browser, world: World, person: Person | None = None, **options: Any) -> Iterator[Tab]:
+    """A new session, or that of a person."""
+    found = Tab(browser, world, person, **options)
     yield found
     found.close()
 
@@ -106,6 +109,8 @@ def test_p6_the_banners_come_and_go_on_a_page_without_conversions(browser: Brows
         page.clock.install()
         page.reload()
         gateway, banners, convert = world.app.service("gateway"), page.locator(".banner"), page.locator("#drop button")
+        page.select_option("#mapping", "layout")
+        page.set_input_files("#file", {"name": "a.pdf", "mimeType": "application/pdf", "buffer": INVOICE})
         gateway.open(reason="maintenance")
         world.app.pause(intake="convert")
         page.clock.fast_forward(30_000)
@@ -116,6 +121,8 @@ def test_p6_the_banners_come_and_go_on_a_page_without_conversions(browser: Brows
         page.clock.fast_forward(5_000)
         expect(banners).to_have_count(0, timeout=SOON)
         expect(convert).to_be_enabled()
+        # What was chosen meanwhile stays.
+        assert page.input_value("#mapping") == "layout" and page.input_value("#file").endswith("a.pdf")
 
 
 @SQLITE

@@ -305,9 +305,7 @@ def test_p6_open_it_holds_jobs_and_the_health_probe_closes_it(simulate: Any, gat
         assert service.status.state == "closed"
 
 
-def test_p6_it_opens_before_the_only_conversions_have_used_up_their_attempts(
-    simulate: Any, gateway: Gateway
-) -> None:
+def test_p6_it_opens_before_the_only_conversions_have_used_up_their_attempts(simulate: Any, gateway: Gateway) -> None:
     gateway.fail(status=503)
     with simulate() as simulation:
         jobs = [simulation.submit() for _ in range(2)]

@@ -59,6 +59,7 @@ def test_every_variable_is_read() -> None:
 def test_missing_and_empty_variables_leave_the_defaults() -> None:
     assert read_settings({}) == read_settings(dict.fromkeys(READERS, "  ")) == Settings()
     assert Settings().largest_upload == 50 * 1024 * 1024
+    assert (Settings().live_jobs, Settings().retention) == (20, timedelta(days=7))
 
 
 @pytest.mark.parametrize(
