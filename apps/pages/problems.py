@@ -28,10 +28,11 @@ class Elsewhere(Exception):
 
 
 def respond(request: Request, problem: Problem) -> Response:
+    code = request.app.state.site.code(problem.code)
     if _is_for_program(request):
-        body = {"status": problem.status, "code": problem.code, "message": problem.message, **problem.fields}
+        body = {"status": problem.status, "code": code, "message": problem.message, **problem.fields}
         return JSONResponse(body, problem.status, problem.headers, media_type="application/problem+json")
-    response = page(request, "problem.html", status=problem.status, problem=problem)
+    response = page(request, "problem.html", status=problem.status, code=code, message=problem.message)
     response.headers.update(problem.headers)
     return response
 

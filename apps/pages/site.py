@@ -41,7 +41,8 @@ OwnerOf = Callable[[Request], str | None]
 class Site:
     """`routes` are the application's own. `folder` has its `templates` and may have `static`. `menu` has labels with
     paths. `owner` says whose jobs the visitor may follow live; None: of no one. `idle` is how long a browser is known
-    without a visit. `now` is the time for sessions and for what is shown."""
+    without a visit. `code` says how a code of these pages is called in this application. `now` is the time for sessions
+    and for what is shown."""
 
     def __init__(
         self,
@@ -55,10 +56,12 @@ class Site:
         accounts: Accounts | None = None,
         owner: OwnerOf = lambda _: None,
         idle: timedelta = IDLE,
+        code: Callable[[str], str] = str,
         now: Now = system_time,
     ) -> None:
         self.app, self.name, self.folder, self.database, self.menu = app, name, folder, database, menu
         self.accounts, self.admins, self.owner, self.now = accounts, Admins(app, now), owner, now
+        self.code = code
         self.ended = EndedSessions(database, idle=idle, now=now)
         self._routes, self._key, self._idle = routes, SessionKey(database), idle
 

@@ -20,7 +20,7 @@ from apps.pdfxml.codes import CODES, message_of
 from apps.pdfxml.conversions import Conversion, complete, find_conversion, list_conversions, list_events
 from apps.pdfxml.metrics import write_metrics
 from apps.pdfxml.settings import GATEWAY
-from apps.pdfxml.uploads import Accepted, Source, accept, clean_line, clean_name, refuse
+from apps.pdfxml.uploads import Accepted, Source, accept, clean_line, clean_name, refuse, require_room
 from mulligan import Conflict, IllegalMove, IntakePaused, MulliganError, NotAllowed, TooManyJobs
 
 CHUNK = 2**16
@@ -119,17 +119,25 @@ class Api:
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}", "Cache-Control": "private, no-store"}
         return StreamingResponse(_read(file), media_type="application/xml", headers=headers)
 
-    def retry(self, request: Request) -> Response:
-        return JSONResponse(describe(self.retry_own(request)), 202)
+    async def retry(self, request: Request) -> Response:
+        return JSONResponse(describe(await self.retry_own(request)), 202)
 
-    def retry_own(self, request: Request) -> Conversion:
-        """Start a failed conversion again. Raises Problem if it is not failed, not theirs, or without its source."""
-        conversion = self.find_own(request)
+    async def retry_own(self, request: Request) -> Conversion:
+        """Start a failed conversion again. Raises Problem if it is not failed, not theirs, or without its source, and
+        if they have too many conversions, or retry too often."""
+        await charge(request, "retry", self.converter.settings.upload_rate, what="retries")
+        return await run_in_threadpool(self._retry, request)
+
+    def _retry(self, request: Request) -> Conversion:
+        conversion, owner = self.find_own(request), session_id(request)
         if conversion.status != "failed":
             raise Problem(409, "NOT_READY", "Only a failed conversion can be retried.")
         try:
-            owner = session_id(request)
-            self.converter.app.retry(conversion.id, owner=owner, actor="owner", reason="retried on the page")
+            with self.converter.database.transaction() as connection:
+                require_room(self.converter, connection, owner)
+                self.converter.app.retry(
+                    conversion.id, owner=owner, actor="owner", reason="retried on the page", connection=connection
+                )
         except MulliganError as error:
             raise problem_of(error) from error
         return complete(self.converter, [conversion.document])[0]
@@ -153,7 +161,7 @@ def answer_upload(accepted: Accepted, conversion: Conversion) -> Response:
     body = describe(conversion) | {"is_duplicate": accepted.is_twin}
     if accepted.job.was_rejected and conversion.error_code is not None:
         entry = CODES[conversion.error_code]
-        raise Problem(entry.status, entry.code, entry.last_message, job=body)
+        raise Problem(entry.status, entry.code, conversion.error_message or entry.last_message, job=body)
     return JSONResponse(body, 200 if accepted.is_twin else 201, {"Location": f"/api/jobs/{conversion.id}"})
 
 

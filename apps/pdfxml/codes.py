@@ -10,6 +10,7 @@ CODES: Mapping[str, ErrorCode] = {
     entry.code: entry
     for entry in (
         ErrorCode("NOT_PDF", "Only PDF files are supported.", "final", 400),
+        # A refusal names the limit of its installation.
         ErrorCode("TOO_LARGE", "File exceeds 50 MB limit.", "final", 413),
         ErrorCode(
             "GW_4XX", "Couldn’t convert this file with the selected mapping.", "final", 422, blames_service=False
@@ -87,9 +88,35 @@ INNER: Mapping[str, str] = {
 }
 
 
+# Answers that are about no conversion, and the codes of the common pages. Of these, a code that is missing is UNKNOWN.
+STATED = (
+    "TOO_MANY_JOBS",
+    "TOO_MANY_UPLOADS",
+    "TOO_MANY_RETRIES",
+    "UPLOADS_PAUSED",
+    "TOO_MANY_TRIES",
+    "TOO_MANY_STREAMS",
+)
+REFUSED: Mapping[str, str] = {
+    "FOREIGN_FORM": "FORBIDDEN",
+    "UNAUTHORIZED": "FORBIDDEN",
+    # A form that is incomplete: there is no file that could be at fault.
+    "VALIDATION_ERROR": "UNKNOWN",
+}
+
+
+def answer_code(code: str) -> str:
+    """The code of an answer over HTTP: one of the ten, or a stated one."""
+    return code if code in STATED else REFUSED.get(code) or public_code(code)
+
+
 def public_code(code: str) -> str:
     """The one of the ten codes that stands for this one."""
     return code if code in CODES else INNER.get(code, "UNKNOWN")
+
+
+def too_large(limit: str) -> str:
+    return f"File exceeds {limit} limit."
 
 
 def message_of(code: str, *, is_final: bool) -> str:

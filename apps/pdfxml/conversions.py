@@ -66,8 +66,8 @@ class Conversion:
     def error_message(self) -> str | None:
         if self.job is None or self.error_code is None:
             return None
-        # The line of a refusal has what the gateway said.
-        said = self.job.error_message if self.job.error_code == "GW_4XX" else None
+        # The line of a refusal has what the gateway said, or the limit at that time.
+        said = self.job.error_message if self.job.error_code in ("GW_4XX", "TOO_LARGE") else None
         return said or message_of(self.error_code, is_final=True)
 
     @property

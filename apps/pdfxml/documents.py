@@ -51,6 +51,12 @@ class Documents:
         row = connection.execute(select(self.table).where(self.table.c.job == job)).one_or_none()
         return None if row is None else _document(row)
 
+    def lock(self, connection: Connection, owner: str) -> None:
+        """Until the end of the transaction, nothing else that locks this owner goes on."""
+        # On SQLite the transaction is the lock.
+        query = select(self.table.c.id).where(self.table.c.owner == owner).order_by(self.table.c.job).limit(1)
+        connection.execute(query.with_for_update())
+
     def list_newest(
         self, connection: Connection, owner: str, *, limit: int, before: str | None = None
     ) -> list[Document]:

@@ -14,6 +14,7 @@ from apps.pages.redirect import redirect
 from apps.pages.render import page
 from apps.pages.session import session_id
 from apps.pdfxml.api import Api, is_id
+from apps.pdfxml.codes import too_large
 from apps.pdfxml.conversions import list_conversions, list_events
 
 PAGE = 50
@@ -51,6 +52,8 @@ class Pages:
             before=before,
             mappings=self.converter.mappings.current(),
             limit=self.converter.settings.largest_upload,
+            limit_in_words=self.converter.settings.upload_limit,
+            too_large=too_large(self.converter.settings.upload_limit),
             retention=self.converter.settings.retention.days,
             **self._around(),
         )
@@ -89,7 +92,7 @@ class Pages:
     async def retry(self, request: Request) -> Response:
         form = await read_form(request)
         try:
-            conversion = await run_in_threadpool(self.api.retry_own, request)
+            conversion = await self.api.retry_own(request)
             flash(request, f"Retry queued for {conversion.document.name}.")
         except Problem as problem:
             if problem.status in (403, 404):

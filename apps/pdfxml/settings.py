@@ -10,8 +10,11 @@ from apps.pages.settings import SettingRefused
 from mulligan import Added, Exponential, MulliganError, RetryPolicy, Service
 
 MEGABYTE = 2**20
+LARGEST_UPLOAD = 50 * MEGABYTE
 GATEWAY = "gateway"
 MODES = ("hold", "fail_fast")
+# Of calls, before the breaker may open.
+MOST_MIN_CALLS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +26,7 @@ class Settings:
     gateway_timeout: timedelta = timedelta(seconds=30)
     uploads: Path = Path("uploads")
     results: Path = Path("results")
-    largest_upload: int = 50 * MEGABYTE
+    largest_upload: int = LARGEST_UPLOAD
     largest_result: int = 500 * MEGABYTE
     live_jobs: int = 20
     upload_rate: str = "600/h"
@@ -40,6 +43,14 @@ class Settings:
     concurrency: int | None = None
 
     @property
+    def upload_limit(self) -> str:
+        """The largest upload, for people: `50 MB`."""
+        for unit, size in (("MB", MEGABYTE), ("KB", 2**10)):
+            if self.largest_upload % size == 0:
+                return f"{self.largest_upload // size:,} {unit}"
+        return f"{self.largest_upload:,} bytes"
+
+    @property
     def policy(self) -> RetryPolicy:
         """Waits of 5 s, 15 s and 45 s ± 20 %. With a base delay or a jitter given: base · 2ⁿ + random(0…jitter)."""
         backoff = Exponential("5s", factor=3, jitter=0.2)
@@ -50,11 +61,14 @@ class Settings:
         return RetryPolicy(self.max_attempts, backoff, limits={"IO_ERROR": 1})
 
     def service(self, probe: Callable[[], bool]) -> Service:
-        """The breaker around the gateway."""
+        """The breaker around the gateway. One conversion alone can use up its attempts; two that fail open it."""
+        window = self.circuit_window
+        min_calls = min(MOST_MIN_CALLS, self.max_attempts + 1)
         return Service(
             GATEWAY,
             mode=self.circuit_mode,
-            window=self.circuit_window,
+            window=window,
+            min_calls=min(min_calls, window) if isinstance(window, int) else min_calls,
             open_at=self.circuit_fail_threshold,
             cooldown=self.circuit_cooldown,
             fail_code="GW_5XX",
@@ -126,7 +140,7 @@ READERS: Mapping[str, Reader] = {
     "GATEWAY_TIMEOUT_MS": ("gateway_timeout", *_milliseconds(1, 3_600_000)),
     "UPLOADS_DIR": ("uploads", Path, "a folder"),
     "RESULTS_DIR": ("results", Path, "a folder"),
-    "UPLOAD_MAX_BYTES": ("largest_upload", *_whole(1, 2**31)),
+    "UPLOAD_MAX_BYTES": ("largest_upload", *_whole(1, LARGEST_UPLOAD)),
     "RESULT_MAX_BYTES": ("largest_result", *_whole(1, 2**40)),
     "SESSION_LIVE_JOBS": ("live_jobs", *_whole(1, 1_000_000)),
     "ADDRESS_UPLOAD_RATE": ("upload_rate", _rate, "a rate such as 600/h"),

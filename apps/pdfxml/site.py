@@ -8,6 +8,7 @@ from apps.pages.site import Site
 from apps.pdfxml.admin import AdminPages
 from apps.pdfxml.api import Api
 from apps.pdfxml.app import Converter, create
+from apps.pdfxml.codes import answer_code
 from apps.pdfxml.pages import Pages
 from apps.pdfxml.settings import read_settings
 
@@ -27,6 +28,7 @@ def build_site(converter: Converter) -> Site:
         database=converter.database,
         menu=[("Conversions", "/"), ("Administration", "/admin")],
         owner=session_id,
+        code=answer_code,
         # People come back for what is still there.
         idle=converter.settings.retention,
     )

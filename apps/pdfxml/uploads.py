@@ -9,8 +9,9 @@ from uuid import uuid4
 from sqlalchemy import Connection
 
 from apps.pdfxml.app import Converter
+from apps.pdfxml.codes import too_large
 from apps.pdfxml.documents import Document
-from mulligan import FinalError, IntakePaused, Job, State, SubmitRateExceeded, TooManyJobs
+from mulligan import FinalError, IntakePaused, Job, JobFilter, State, SubmitRateExceeded, TooManyJobs
 
 logger = logging.getLogger("pdfxml.uploads")
 HEADER = b"%PDF-"
@@ -18,6 +19,7 @@ HEADER = b"%PDF-"
 BLANKS = b"\xef\xbb\xbf \t\r\n\x00"
 LONGEST_NAME, LONGEST_MAPPING = 200, 50
 NAMELESS = "document.pdf"
+LIVE = (State.WAITING, State.QUEUED, State.RUNNING)
 REFUSALS = (TooManyJobs, IntakePaused, SubmitRateExceeded)
 
 
@@ -62,8 +64,18 @@ def refuse(converter: Converter, source: Source, code: str) -> Accepted:
     document = uuid4().hex
     with converter.database.transaction() as connection:
         submission = converter.convert.options(owner=source.owner, connection=connection)
-        job = submission.reject(FinalError(code=code), document, source.mapping)
+        message = too_large(converter.settings.upload_limit) if code == "TOO_LARGE" else ""
+        job = submission.reject(FinalError(message, code=code), document, source.mapping)
         return Accepted(_add(converter, connection, source, document, job), job)
+
+
+def require_room(converter: Converter, connection: Connection, owner: str) -> None:
+    """Raises TooManyJobs if the owner has as many live conversions as a session may have. The engine looks at uploads
+    only: a retry is a decision of its owner too."""
+    converter.documents.lock(connection, owner)
+    live = converter.app.counts(JobFilter(owner=owner, state=LIVE)).total
+    if live >= converter.settings.live_jobs:
+        raise TooManyJobs(owner, converter.settings.live_jobs, live)
 
 
 def is_pdf(path: Path) -> bool:

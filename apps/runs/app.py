@@ -17,7 +17,14 @@ from apps.runs.claim import Claim, Unreadable
 from apps.runs.configuration import Configuration, ConfigurationFile, RetryConfiguration, to_policies
 from apps.runs.discovery import Discovery, Found
 from apps.runs.environments import NoRules
-from apps.runs.leaderboard_client import BadListing, LeaderboardClient, TooLarge, open_client
+from apps.runs.leaderboard_client import (
+    FAILURES,
+    BadListing,
+    LeaderboardClient,
+    TooLarge,
+    is_asked_to_wait,
+    open_client,
+)
 from apps.runs.replay import LARGEST_REPLAY, BadReplay, read_replay, verify_claim
 from apps.runs.tables import RunTables
 from mulligan import App, ErrorCode, Exponential, FinalError, Job, NotAllowed, RetryPolicy, Rule, attempt
@@ -144,10 +151,20 @@ def register_tasks(verifier: Verifier, ticks: str) -> None:
 
     @app.task(retry=POLL, timeout="5m")
     def poll() -> int:
-        """Store the new runs of the allowed categories, and return their number."""
-        allowed = configuration.current
+        """Store the new runs of the allowed categories, and return their number. A category that fails keeps no other
+        from being polled."""
+        allowed, stored, failures = configuration.current, 0, list[Exception]()
         leaderboard = LeaderboardClient(attempt().resources, allowed)
-        return sum(discovery.poll(leaderboard, category) for category in allowed.categories)
+        for category in allowed.categories:
+            try:
+                stored += discovery.poll(leaderboard, category)
+            except FAILURES as failure:
+                if is_asked_to_wait(failure):
+                    raise
+                failures.append(failure)
+        if failures:
+            raise failures[0]
+        return stored
 
     @app.cron(ticks, name="poll")
     @app.task(retry=RetryPolicy(1))

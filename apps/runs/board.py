@@ -12,6 +12,7 @@ from apps.runs.words import ShownRun, Word, describe
 from mulligan import Job, JobFilter, State
 
 KIND = "verify"
+LIVE = (State.WAITING, State.QUEUED, State.RUNNING)
 PAGE = 50
 # A list by word looks at this many jobs at most; the next page goes on.
 MOST_EXAMINED = 1_000
@@ -49,6 +50,14 @@ class CategoryRow:
 
 
 @dataclass(frozen=True, slots=True)
+class FailingPoll:
+    message: str
+    code: str
+    due_at: datetime | None
+    """When it is tried again. One that failed for good is followed by another poll instead."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunPage:
     runs: list[ShownRun]
     cursor: str | None
@@ -80,7 +89,7 @@ class RunBoard:
     def categories(self) -> list[CategoryRow]:
         """The allowed ones, and all others that have runs."""
         configuration = self.verifier.configuration.current
-        pending = self._by_queue(State.WAITING, State.QUEUED, State.RUNNING)
+        pending = self._by_queue(*LIVE)
         errors = self._by_queue(State.FAILED, State.CANCELLED)
         with self.verifier.database.read() as connection:
             tables = self.verifier.tables
@@ -105,10 +114,11 @@ class RunBoard:
         with self.verifier.database.read() as connection:
             return [self.verifier.tables.verified_since(connection, now - span) for span in spans]
 
-    def unfinished_poll(self) -> Job[Any] | None:
-        """The poll that runs, or waits because the leaderboard failed or asked for a break."""
-        states = (State.WAITING, State.QUEUED, State.RUNNING)
-        return next(iter(self.verifier.app.jobs(JobFilter(kind="poll", state=states), limit=1).jobs), None)
+    def failing_poll(self) -> FailingPoll | None:
+        """The last poll that was tried, if the leaderboard failed or asked for a break."""
+        # A poll that was just started says nothing yet: the one before it does. There is one at a time.
+        polls = self.verifier.app.jobs(JobFilter(kind="poll"), limit=2).jobs
+        return next((_failing(poll) for poll in polls if _was_tried(poll)), None)
 
     # Lists
 
@@ -153,6 +163,18 @@ class RunBoard:
         with self.verifier.database.read() as connection:
             found = self.verifier.tables.find(connection, run)
         return None if found is None else self._describe([found])[0]
+
+
+def _was_tried(poll: Job[Any]) -> bool:
+    return poll.last_code is not None or poll.state not in LIVE
+
+
+def _failing(poll: Job[Any]) -> FailingPoll | None:
+    if poll.state is State.FAILED:
+        return FailingPoll(poll.error_message or "", poll.error_code or "", None)
+    if poll.state in LIVE:
+        return FailingPoll(poll.last_message or "", poll.last_code or "", poll.due_at)
+    return None
 
 
 def _read_cursor(text: str | None) -> tuple[datetime, str] | None:

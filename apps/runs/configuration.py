@@ -18,6 +18,8 @@ logger = logging.getLogger("apps.runs")
 LARGEST = 2**16
 # Longer waits than this are refused by the engine.
 LONGEST_HINT = timedelta(days=30)
+# A wait that the leaderboard asked for uses up nothing. This is the most that the engine takes.
+MOST_WAITS = 1_000_000
 
 
 class BadConfiguration(Exception):
@@ -35,7 +37,7 @@ class RetryConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_field
     def policy(self) -> RetryPolicy:
         """Raises MulliganError for values that cannot work."""
         backoff = Exponential(self.initial_backoff, self.backoff_multiplier, cap=self.max_backoff, jitter=None)
-        return RetryPolicy(self.max_attempts, backoff, longest_hint=LONGEST_HINT)
+        return RetryPolicy(self.max_attempts, backoff, longest_hint=LONGEST_HINT, max_snoozes=MOST_WAITS)
 
 
 class Configuration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,8 +46,9 @@ class Configuration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The allowed ones. Runs of others are not polled, and not claimed if they are stored."""
     poll_interval: Annotated[float, Meta(ge=5, le=86_400)] = 30.0
     """Seconds from one poll of the leaderboard to the next, rounded to five."""
-    timeout: Annotated[float, Meta(gt=0, le=600)] = 10.0
-    """Seconds that one answer of the leaderboard may take, from the request to its last byte."""
+    timeout: Annotated[float, Meta(gt=0, le=240)] = 10.0
+    """Seconds that one answer of the leaderboard may take, from the request to its last byte. A verification has
+    five minutes."""
     retry: RetryConfiguration = RetryConfiguration()
 
     def allows(self, category: str) -> bool:
@@ -116,4 +119,5 @@ def to_policies(configuration: Configuration) -> dict[str, Any]:
         "cap": retry.max_backoff,
         "jitter": "none",
     }
-    return {"kinds": {"verify": {"max_attempts": retry.max_attempts, "backoff": backoff}}}
+    limits = {"max_attempts": retry.max_attempts, "max_snoozes": MOST_WAITS}
+    return {"kinds": {"verify": {**limits, "backoff": backoff}}}

@@ -22,6 +22,15 @@ class BadListing(Exception):
     """The list of runs cannot be read."""
 
 
+# What an answer of the leaderboard can raise.
+FAILURES = (httpx2.HTTPError, TimeoutError, TooLarge, BadListing)
+
+
+def is_asked_to_wait(failure: Exception) -> bool:
+    """The leaderboard wants fewer requests, whatever they are about."""
+    return isinstance(failure, httpx2.HTTPStatusError) and failure.response.status_code == 429
+
+
 class Listing(Struct, frozen=True):
     """`position` is where the next listing continues."""
 

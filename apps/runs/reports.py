@@ -8,12 +8,12 @@ from typing import Any
 
 from apps.runs.app import Verifier
 from apps.runs.board import KIND, RunBoard
-from apps.runs.words import ShownRun, Word
-from mulligan import IllegalMove, JobFilter, NotAllowed, State
+from apps.runs.words import GONE, ShownRun, Word
+from mulligan import IllegalMove, JobFilter, JobNotFound, NotAllowed, State
 
 NOT_FOUND = 4
 NOT_POSSIBLE = 5
-MOST = 1_000
+PAGE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,17 @@ def _when(shown: ShownRun) -> str:
 
 
 def failed_runs(verifier: Verifier, error_class: str | None) -> list[str]:
-    """The runs that failed for good, at most a thousand."""
+    """The runs that failed for good, without those whose record cannot be read: these are never retried."""
     wanted = JobFilter(kind=KIND, state=State.FAILED, error_class=error_class)
-    jobs = verifier.app.jobs(wanted, limit=MOST).jobs
-    with verifier.database.read() as connection:
-        return [run.id for run in verifier.tables.of_jobs(connection, [job.id for job in jobs]).values()]
+    found, cursor = list[str](), None
+    while True:
+        page = verifier.app.jobs(wanted, limit=PAGE, cursor=cursor)
+        jobs = [job.id for job in page.jobs if not job.was_rejected]
+        with verifier.database.read() as connection:
+            found += [run.id for run in verifier.tables.of_jobs(connection, jobs).values()]
+        cursor = page.cursor
+        if cursor is None:
+            return found
 
 
 def retry(verifier: Verifier, run: str, *, actor: str, reason: str | None) -> Answer:
@@ -94,6 +100,8 @@ def retry(verifier: Verifier, run: str, *, actor: str, reason: str | None) -> An
         return Answer(f"There is no run {run!r}.", NOT_FOUND)
     try:
         verifier.app.retry(shown.run.job, actor=actor, reason=reason)
+    except JobNotFound:
+        return Answer(f"{run} is not retried: {GONE}", NOT_POSSIBLE)
     except (IllegalMove, NotAllowed) as refusal:
         return Answer(f"{run} is not retried: {refusal}", NOT_POSSIBLE)
     rest = "" if shown.is_allowed else " It runs when its category is allowed again."

@@ -17,8 +17,8 @@ from apps.pages.render import page
 from apps.pages.site import Site
 from apps.runs.app import Verifier
 from apps.runs.board import BadCursor, RunBoard, RunPage
-from apps.runs.words import ShownRun, Word
-from mulligan import BadFilter, IllegalMove, MulliganError, NotAllowed
+from apps.runs.words import GONE, ShownRun, Word
+from mulligan import BadFilter, IllegalMove, JobNotFound, MulliganError, NotAllowed
 
 SPANS = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1))
 # Which of the dashboard's signs and colours stands for a word.
@@ -68,7 +68,7 @@ class RunPages:
             words=self._board.words(),
             found=found,
             categories=self._board.categories(),
-            poll=self._board.unfinished_poll(),
+            poll=self._board.failing_poll(),
             verified={"minute": minute, "hour": hour, "day": day},
             configuration=self._verifier.configuration,
             signs=SIGNS,
@@ -113,6 +113,9 @@ class RunPages:
     def _retry(self, request: Request, shown: ShownRun, actor: str) -> None:
         try:
             self._verifier.app.retry(shown.run.job, actor=actor, reason="retried on the page of runs")
+        except JobNotFound:
+            flash(request, f"Not retried: {GONE}", tone="failed")
+            return
         except (IllegalMove, NotAllowed) as refusal:
             flash(request, f"Not retried: {refusal}", tone="failed")
             return

@@ -27,6 +27,7 @@ WORDS = {
     State.FAILED: Word.ERROR,
     State.CANCELLED: Word.ERROR,
 }
+GONE = "its history was deleted by the retention of jobs"
 PENDING = (State.WAITING, State.QUEUED)
 
 

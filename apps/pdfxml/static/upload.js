@@ -5,9 +5,16 @@
   const drop = () => document.getElementById("drop");
 
   let problem = "";
+  let sending = null;
 
   // The page reads itself again and knows nothing of this: it is shown anew each time.
   const show = () => {
+    const line = document.getElementById("sending");
+    if (line) {
+      line.hidden = sending === null;
+      line.querySelector("span").textContent = sending ? `Uploading ${sending.name} …` : "";
+      line.querySelector("progress").value = sending ? sending.ratio : 0;
+    }
     const told = document.getElementById("told");
     if (!told) return;
     told.textContent = problem;
@@ -20,17 +27,36 @@
     show();
   };
 
+  // Only XMLHttpRequest tells how much was sent.
+  const post = (address, body, tellRatio) =>
+    new Promise((resolve, reject) => {
+      const request = new XMLHttpRequest();
+      request.upload.onprogress = (event) => tellRatio(event.loaded / event.total);
+      request.onload = () => resolve(request);
+      request.onerror = reject;
+      request.open("POST", address);
+      request.send(body);
+    });
+
   const send = async (file) => {
-    const form = drop();
+    const { api, limit, tooLarge } = drop().dataset;
+    if (file.size > Number(limit)) return `${file.name}: ${tooLarge}`;
     const body = new FormData();
     body.append("mapping", document.getElementById("mapping").value);
     body.append("file", file, file.name);
+    const tellRatio = (ratio) => {
+      sending = { name: file.name, ratio };
+      show();
+    };
+    tellRatio(0);
     try {
-      const response = await fetch(form.dataset.api, { method: "POST", body });
-      if (response.ok) return "";
-      return `${file.name}: ${(await response.json()).message}`;
+      const answer = await post(api, body, tellRatio);
+      return answer.status < 300 ? "" : `${file.name}: ${JSON.parse(answer.responseText).message}`;
     } catch {
       return `${file.name}: The upload was interrupted. Try it again.`;
+    } finally {
+      sending = null;
+      show();
     }
   };
 

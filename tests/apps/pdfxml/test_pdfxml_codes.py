@@ -2,12 +2,17 @@
 
 # ruff: noqa: RUF001 - the messages have typographic apostrophes
 
+import re
+from pathlib import Path
+
 import pytest
-from apps.pdfxml.codes import CODES, INNER, message_of, public_code
+from apps.pdfxml.codes import CODES, INNER, STATED, answer_code, message_of, public_code
 from apps.pdfxml.gateway_call import SAFE
 from apps.pdfxml.metrics import write_metrics
 from apps.pdfxml.statuses import EVENTS, STATUSES
 
+import apps.pages
+import apps.pdfxml
 from mulligan import State
 from mulligan.failure.error_codes import DEFAULT
 
@@ -44,6 +49,15 @@ def test_p2_every_code_of_the_engine_is_one_of_the_ten() -> None:
         assert entry.code in CODES or entry.code in INNER, f"{entry.code} is missing in the table"
         assert public_code(entry.code) in TEN
     assert set(INNER.values()) <= set(TEN)
+
+
+def test_p2_every_code_that_is_answered_is_one_of_the_ten_or_stated() -> None:
+    """All that the application and the common pages raise."""
+    folders = [Path(apps.pages.__file__).parent, Path(apps.pdfxml.__file__).parent]
+    code = "\n".join(path.read_text("utf-8") for folder in folders for path in folder.glob("*.py"))
+    raised = set(re.findall(r'Problem\(\s*\d+,\s*"([A-Z_]+)"', code))
+    assert {"FOREIGN_FORM", "INTERNAL_ERROR", "UPLOADS_PAUSED"} <= raised
+    assert {answer_code(each) for each in raised} <= {*TEN, *STATED}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from typing import Any
@@ -69,7 +71,7 @@ def test_p4_retention_removes_files_writes_an_event_and_frees_the_twin(world: Wo
     assert person.events(job)[-1]["event"] == "expired"
     assert retention.run(now + LATER) == 0
     assert person.upload().status_code == 201
-    assert retention.run(now + LATER + timedelta(days=60)) >= 0
+    assert retention.run(now + LATER + timedelta(days=60)) == 0
     assert person.client.get(f"/api/jobs/{job}").status_code == 404
 
 
@@ -107,7 +109,6 @@ def test_p5_only_a_failed_conversion_is_retried_and_only_by_its_owner(world: Wor
     assert person.retry(job).status_code == 409
 
 
-@SQLITE
 def test_p5_without_its_source_it_is_gone(world: World) -> None:
     person = world.person()
     with world.working():
@@ -134,7 +135,35 @@ def test_p5_a_retry_clears_the_error_and_is_counted(world: World) -> None:
     assert person.job(job)["attempt_count"] == 3
 
 
+def test_p5_retries_obey_the_limit_of_live_jobs(make_world: MakeWorld) -> None:
+    """Also those that come at once."""
+    with make_world(live_jobs=2) as world:
+        person, jobs = world.person(), list[str]()
+        with world.working():
+            for number in range(4):
+                jobs.append(person.uploaded(unique_pdf(number), mapping="nonsense"))
+                person.wait(jobs[-1], "failed")
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(person.retry, jobs))
+        assert sorted(answer.status_code for answer in answers) == [202, 202, 429, 429]
+        assert {answer.json()["code"] for answer in answers if answer.status_code == 429} == {"TOO_MANY_JOBS"}
+        # An operator decides for himself.
+        refused = next(job["id"] for job in person.jobs() if job["status"] == "failed")
+        world.app.retry(refused, actor="ann")
+        assert [job["status"] for job in person.jobs()].count("queued") == 3
+
+
 @SQLITE
+def test_p5_retries_of_an_address_have_a_rate(make_world: MakeWorld) -> None:
+    with make_world(upload_rate="2/d") as world:
+        person = world.person()
+        job = person.uploaded()
+        assert [person.retry(job).status_code for _ in range(2)] == [409, 409]
+        refused = person.retry(job)
+        assert (refused.status_code, refused.json()["code"]) == (429, "TOO_MANY_RETRIES")
+        assert int(refused.headers["retry-after"]) > 3600
+
+
 def test_p5_a_source_that_disappears_while_it_waits_is_a_final_error(world: World) -> None:
     person = world.person()
     job = person.uploaded()
@@ -186,10 +215,19 @@ def test_events_have_the_names_and_the_meta_of_the_document(world: World) -> Non
     assert events[-1]["meta"] == events[-1]["meta"] | {"attempt": 2, "gateway_http_status": 200, "error_code": None}
 
 
+@contextmanager
+def never_open(world: World) -> Iterator[None]:
+    """The breaker would hold conversions that are to fail."""
+    policies = world.converter.settings.results.with_name("policies.yaml")
+    backoff = "kinds: {convert: {backoff: {type: fixed, base: 50ms}}}"
+    policies.write_text(f"{backoff}\nservices: {{gateway: {{window: 100, min_calls: 100}}}}")
+    yield
+
+
 @SQLITE
 def test_p8_nothing_technical_leaves_the_server(make_world: MakeWorld) -> None:
     """Every kind of failure, then everything that an owner can read."""
-    with make_world(circuit_window=100) as world, world.working():
+    with make_world() as world, never_open(world), world.working():
         person = world.person()
         world.gateway.fail("drop")
         person.wait(person.uploaded(unique_pdf(1)), "failed")

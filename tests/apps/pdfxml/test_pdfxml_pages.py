@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from lxml import etree
 from pdfxml_files import INVOICE, unique_pdf
-from pdfxml_world import World
-from playwright.sync_api import Browser, Page, expect
+from pdfxml_world import Person, World
+from playwright.sync_api import Browser, Page, Route, expect
 from visit import find_violations
 
 MakeWorld = Callable[..., Any]
@@ -28,8 +28,10 @@ DROP = """([name, text]) => {
 class Tab:
     """A tab of a browser, and what went wrong in it."""
 
-    def __init__(self, browser: Browser, world: World, **options: Any) -> None:
+    def __init__(self, browser: Browser, world: World, person: Person | None = None, **options: Any) -> None:
         self.context = browser.new_context(**options)
+        for cookie in person.client.cookies.jar if person else ():
+            self.context.add_cookies([{"name": cookie.name, "value": str(cookie.value), "url": world.base}])
         self.page: Page = self.context.new_page()
         self.page.set_default_timeout(SOON)
         self.base, self.errors = world.base, []
@@ -56,8 +58,9 @@ class Tab:
 
 
 @contextmanager
-def tab(browser: Browser, world: World, **options: Any) -> Iterator[Tab]:
-    found = Tab(browser, world, **options)
+def tab(browser: Browser, world: World, person: Person | None = None, **options: Any) -> Iterator[Tab]:
+    """A new session, or that of a person."""
+    found = Tab(browser, world, person, **options)
     yield found
     found.close()
 
@@ -101,6 +104,29 @@ def test_p6_the_banner_comes_and_goes_and_held_rows_say_so(browser: Browser, mak
 
 
 @SQLITE
+def test_p6_the_banners_come_and_go_on_a_page_without_conversions(browser: Browser, world: World) -> None:
+    with tab(browser, world) as person:
+        page = person.page
+        page.clock.install()
+        page.reload()
+        gateway, banners, convert = world.app.service("gateway"), page.locator(".banner"), page.locator("#drop button")
+        page.select_option("#mapping", "layout")
+        page.set_input_files("#file", {"name": "a.pdf", "mimeType": "application/pdf", "buffer": INVOICE})
+        gateway.open(reason="maintenance")
+        world.app.pause(intake="convert")
+        page.clock.fast_forward(30_000)
+        expect(banners).to_have_count(2, timeout=SOON)
+        expect(convert).to_be_disabled()
+        gateway.close()
+        world.app.resume(intake="convert")
+        page.clock.fast_forward(5_000)
+        expect(banners).to_have_count(0, timeout=SOON)
+        expect(convert).to_be_enabled()
+        # What was chosen meanwhile stays.
+        assert page.input_value("#mapping") == "layout" and page.input_value("#file").endswith("a.pdf")
+
+
+@SQLITE
 def test_p5_retry_is_disabled_with_its_reason_when_the_source_is_gone(browser: Browser, world: World) -> None:
     with tab(browser, world) as person, world.working():
         person.page.evaluate(DROP, ["broken.pdf", "%PDF-1.4 nonsense"])
@@ -129,6 +155,25 @@ def test_p1_files_are_dropped_and_refusals_are_told(browser: Browser, world: Wor
     found.context.close()
     # The browser itself reports the two refused requests, and nothing else went wrong.
     assert all("Failed to load resource" in error for error in found.errors) and len(found.errors) == 2
+
+
+@SQLITE
+def test_p1_an_upload_shows_how_far_it_is(browser: Browser, world: World) -> None:
+    held = list[Route]()
+
+    def hold(route: Route) -> None:
+        """Until its line was seen."""
+        held.append(route)
+
+    with tab(browser, world) as person, world.working():
+        person.page.route("**/api/upload", hold)
+        person.choose()
+        sending = person.page.locator("#sending")
+        expect(sending).to_contain_text("Uploading invoice.pdf")
+        expect(sending.locator("progress")).to_be_visible()
+        held[0].continue_()
+        person.expect_row("invoice.pdf", "complete")
+        expect(sending).to_be_hidden()
 
 
 @SQLITE

@@ -262,7 +262,7 @@ def test_p4_retention_runs_every_ten_minutes_by_the_time_of_the_store(simulate: 
 
 def test_p6_the_breaker_opens_at_half_of_the_calls(simulate: Any, gateway: Gateway) -> None:
     gateway.fail(status=503, share=0.5)
-    with simulate(max_attempts=1) as simulation:
+    with simulate(max_attempts=9) as simulation:
         for _ in range(10):
             simulation.submit()
         simulation.box.run()
@@ -271,7 +271,7 @@ def test_p6_the_breaker_opens_at_half_of_the_calls(simulate: Any, gateway: Gatew
 
 def test_p6_below_half_it_stays_closed(simulate: Any, gateway: Gateway) -> None:
     gateway.fail(status=503, share=0.4)
-    with simulate(max_attempts=1) as simulation:
+    with simulate(max_attempts=9) as simulation:
         for _ in range(20):
             simulation.submit()
         simulation.box.run()
@@ -303,6 +303,18 @@ def test_p6_open_it_holds_jobs_and_the_health_probe_closes_it(simulate: Any, gat
         simulation.box.advance("5m")
         assert {simulation.job(job).state for job in jobs} == {"succeeded"}
         assert service.status.state == "closed"
+
+
+def test_p6_it_opens_before_the_only_conversions_have_used_up_their_attempts(simulate: Any, gateway: Gateway) -> None:
+    gateway.fail(status=503)
+    with simulate() as simulation:
+        jobs = [simulation.submit() for _ in range(2)]
+        simulation.box.advance("2m")
+        assert simulation.converter.app.service("gateway").status.state == "open"
+        assert {simulation.job(job).state for job in jobs} <= {"waiting", "queued"}
+        gateway.heal()
+        simulation.box.advance("5m")
+        assert {simulation.job(job).state for job in jobs} == {"succeeded"}
 
 
 def test_p6_fail_fast_fails_them_finally_with_gw_5xx(simulate: Any, gateway: Gateway) -> None:

@@ -59,6 +59,7 @@ def test_every_variable_is_read() -> None:
 def test_missing_and_empty_variables_leave_the_defaults() -> None:
     assert read_settings({}) == read_settings(dict.fromkeys(READERS, "  ")) == Settings()
     assert Settings().largest_upload == 50 * 1024 * 1024
+    assert (Settings().live_jobs, Settings().retention) == (20, timedelta(days=7))
 
 
 @pytest.mark.parametrize(
@@ -73,12 +74,22 @@ def test_missing_and_empty_variables_leave_the_defaults() -> None:
         ("CIRCUIT_MODE", "half"),
         ("ADDRESS_UPLOAD_RATE", "often"),
         ("GATEWAY_URL", "gateway:80"),
+        ("UPLOAD_MAX_BYTES", "52428801"),
         ("WORKER_LEASE_TTL_SEC", "0"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_name_and_what_is_allowed(name: str, value: str) -> None:
     with pytest.raises(SettingRefused, match=f"{name} is '{value}', but it must be"):
         read_settings({name: value})
+
+
+@pytest.mark.parametrize(
+    ("window", "attempts", "calls"), [(20, 3, 4), ("2m", 3, 4), (2, 3, 2), (20, 1, 2), (20, 100, 10)]
+)
+def test_the_breaker_needs_one_call_more_than_a_conversion_has_attempts(
+    window: int | str, attempts: int, calls: int
+) -> None:
+    assert Settings(circuit_window=window, max_attempts=attempts).service(lambda: True).min_calls == calls
 
 
 def test_lease_and_concurrency_reach_the_engine(tmp_path: Path) -> None:

@@ -151,6 +151,17 @@ def test_p1_a_twin_whose_result_is_gone_gives_a_new_job(world: World) -> None:
     assert person.upload().json()["id"] == second
 
 
+@SQLITE
+def test_p1_a_file_may_be_as_large_as_the_limit_and_a_refusal_names_it(make_world: MakeWorld) -> None:
+    with make_world(largest_upload=2048) as world:
+        person = world.person()
+        assert person.upload(INVOICE.ljust(2048)).status_code == 201
+        answer = person.upload(INVOICE.ljust(2049))
+        assert (answer.status_code, answer.json()["message"]) == (413, "File exceeds 2 KB limit.")
+        assert person.jobs()[0]["error_message"] == "File exceeds 2 KB limit."
+        assert "PDF file, at most 2 KB" in person.client.get("/").text
+
+
 def test_p1_a_session_has_at_most_so_many_live_jobs(make_world: MakeWorld) -> None:
     with make_world(live_jobs=2) as world:
         person = world.person()
@@ -196,8 +207,9 @@ def test_p1_an_administrator_pauses_uploads(world: World) -> None:
 @SQLITE
 def test_p1_a_form_without_a_file_is_a_400(world: World) -> None:
     person = world.person()
-    answer = person.client.post("/api/upload", data={"mapping": "text"})
-    assert answer.status_code == 400
+    for body in ({"data": {"mapping": "text"}}, {"content": b"%PDF-"}):
+        answer = person.client.post("/api/upload", **body)
+        assert (answer.status_code, answer.json()["code"]) == (400, "UNKNOWN")
     assert person.jobs() == []
 
 
@@ -206,15 +218,25 @@ def test_p1_another_site_cannot_upload(world: World) -> None:
     person = world.person()
     file = {"file": ("a.pdf", INVOICE, "application/pdf")}
     answer = person.client.post("/api/upload", files=file, headers={"origin": "https://elsewhere.example"})
-    assert answer.status_code == 403
+    assert (answer.status_code, answer.json()["code"]) == (403, "FORBIDDEN")
     assert person.jobs() == []
+
+
+@SQLITE
+def test_p2_what_is_not_there_is_unknown(world: World) -> None:
+    client = world.person().client
+    for answer, status in ((client.get("/api/nothing"), 404), (client.put("/api/jobs"), 405)):
+        assert (answer.status_code, answer.json()["code"]) == (status, "UNKNOWN")
+    page = client.get("/nothing", headers={"accept": "text/html"})
+    assert page.status_code == 404 and "UNKNOWN" in page.text and "NOT_FOUND" not in page.text
 
 
 def test_p1_file_row_and_job_are_stored_together_or_not_at_all(world: World) -> None:
     """The row cannot be written: there is no job either, and the file is removed later."""
     with world.converter.database.transaction() as connection:
         connection.exec_driver_sql("ALTER TABLE pdfxml_documents RENAME TO away")
-    assert world.person().upload().status_code == 500
+    answer = world.person().upload()
+    assert (answer.status_code, answer.json()["code"]) == (500, "UNKNOWN")
     with world.converter.database.transaction() as connection:
         connection.exec_driver_sql("ALTER TABLE away RENAME TO pdfxml_documents")
     assert list(world.app.jobs().jobs) == []

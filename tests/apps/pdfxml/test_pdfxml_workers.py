@@ -10,14 +10,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pdfxml_files import unique_pdf
 from pdfxml_world import MODULES, STARTS, World
 
 from live import eventually
 
 MakeWorld = Callable[..., Any]
-SQLITE = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 MINUTE = timedelta(minutes=1)
 
 
@@ -48,7 +46,6 @@ def worker_process(world: World, **variables: str) -> Iterator["subprocess.Popen
             process.kill()
 
 
-@SQLITE
 def test_p2_a_sigterm_lets_the_conversion_finish(make_world: MakeWorld) -> None:
     with make_world(gateway_timeout=MINUTE) as world, worker_process(world) as worker:
         person = world.person()
@@ -65,7 +62,6 @@ def test_p2_a_sigterm_lets_the_conversion_finish(make_world: MakeWorld) -> None:
         assert world.app.job(job).attempt == 1
 
 
-@SQLITE
 def test_p2_what_cannot_finish_is_put_back_and_uses_no_attempt(make_world: MakeWorld) -> None:
     with make_world(gateway_timeout=MINUTE) as world:
         person = world.person()
@@ -89,7 +85,6 @@ def _signal_again(worker: "subprocess.Popen[bytes]", person: Any, job: str) -> b
     return bool(person.job(job)["status"] == "queued")
 
 
-@SQLITE
 def test_p2_the_lease_of_a_long_conversion_is_extended(make_world: MakeWorld) -> None:
     with make_world(gateway_timeout=MINUTE) as world, worker_process(world):
         person = world.person()
@@ -104,7 +99,6 @@ def test_p2_the_lease_of_a_long_conversion_is_extended(make_world: MakeWorld) ->
         assert person.wait(job, "complete")["attempt_count"] == 1
 
 
-@SQLITE
 def test_p6_a_killed_gateway_is_waited_for(make_world: MakeWorld) -> None:
     """Killed while it converts, and started again later: every job completes, and none used up its attempts."""
     with make_world(circuit_window=4, max_attempts=20, gateway_timeout=MINUTE) as world, world.working(concurrency=4):

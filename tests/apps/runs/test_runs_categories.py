@@ -142,6 +142,7 @@ def test_a_broken_configuration_changes_nothing_and_is_said(quick_world: World) 
         ("leaderboard: ftp://example.org", "leaderboard"),
         ("categories: [../../etc]", "categories"),
         ("timeout: 0", "timeout"),
+        ("timeout: 241", "timeout"),
         ("- a list", "object"),
         ("x: !!python/object/apply:os.system [id]", "python"),
     ],

@@ -16,6 +16,7 @@ from apps.runs.__main__ import runs
 from click.testing import CliRunner, Result
 from runs_world import HUNDREDTH, World, honest
 
+from apps.runs import reports
 from live import eventually
 from mulligan import JobFilter
 
@@ -137,6 +138,25 @@ def test_r2_retry_of_all_that_failed_for_good(failed: World) -> None:
     told = run(failed, "retry", "--all", "--class", "final")
     assert (told.exit_code, told.stdout) == (0, "Retry queued for broken.\n")
     assert run(failed, "retry", "--all", "--class", "final").stdout == "No run has failed for good.\n"
+
+
+def test_r2_retry_of_all_leaves_out_what_cannot_be_read(failed: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And finds those beyond one page."""
+    failed.board.add("frozen-lake", {"id": "unreadable", "category": "frozen-lake"}, "unreadable", b"")
+    failed.submit(honest("second"))
+    failed.break_answers("garbage", run="second")
+    failed.verify_all()
+    monkeypatch.setattr(reports, "PAGE", 1)
+    told = run(failed, "retry", "--all")
+    assert (told.exit_code, told.stderr) == (0, "")
+    assert sorted(told.stdout.splitlines()) == ["Retry queued for broken.", "Retry queued for second."]
+
+
+def test_r2_a_run_whose_job_was_deleted_keeps_no_other_from_being_retried(failed: World) -> None:
+    failed.app.purge(JobFilter(state="succeeded", kind="verify"), older_than=0, dry_run=False, actor="ann")
+    told = run(failed, "retry", "fine", "broken")
+    assert (told.exit_code, told.stdout) == (5, "Retry queued for broken.\n")
+    assert told.stderr == "fine is not retried: its history was deleted by the retention of jobs\n"
 
 
 def test_retry_says_what_is_not_possible(failed: World) -> None:

@@ -8,6 +8,7 @@ import pytest
 from apps.runs.leaderboard import players
 from apps.runs.site import build_site
 from runs_world import World, honest
+from site_server import serve
 from starlette.testclient import TestClient
 
 from mulligan import JobFilter
@@ -210,6 +211,28 @@ def test_r2_the_page_says_that_the_leaderboard_cannot_be_polled(visitor: Visitor
     assert "The leaderboard could not be asked for new runs" in text and "RATE_LIMITED" in text
 
 
+def test_r2_the_page_says_that_a_poll_has_failed_for_good(visitor: Visitor) -> None:
+    """The address of another server, which knows no runs."""
+    world = visitor.world
+    leaderboard = world.verifier.configuration.current.leaderboard
+    with serve(world.app) as another:
+        world.configure(leaderboard=another.base)
+        world.verify_all()
+    text = visitor.get("/")
+    assert "The leaderboard could not be asked for new runs" in text and "<code>HTTP_4XX</code>" in text
+    # The next poll is not tried yet.
+    world.poll()
+    assert "<code>HTTP_4XX</code>" in visitor.get("/")
+    world.configure(leaderboard=leaderboard)
+    world.app.run_until_idle(timeout="30s")
+    assert "could not be asked" not in visitor.get("/")
+
+
+def test_r3_the_empty_page_says_how_often_the_leaderboard_is_asked(visitor: Visitor) -> None:
+    visitor.world.configure(poll_interval=20)
+    assert "every 20 seconds" in visitor.get("/")
+
+
 def test_a_broken_configuration_is_shown(visitor: Visitor) -> None:
     visitor.world.file.write_text("categories: 7")
     assert "The configuration file cannot be used" in visitor.get("/")
@@ -226,3 +249,6 @@ def test_a_run_whose_job_was_deleted_keeps_its_result(visitor: Visitor) -> None:
     assert shown["a"].startswith("NeedsReview") and "deleted by the retention" in shown["bad"]
     visitor.get("/runs/a")
     visitor.get("/runs/bad")
+    visitor.sign_in()
+    answer = visitor.post("/", "/runs/bad/retry")
+    assert answer.status_code == 200 and "Not retried: its history was deleted" in answer.text

@@ -12,6 +12,7 @@ from apps.runs.working import run_worker
 from runs_world import HUNDREDTH, NEVER, World, honest
 
 from live import eventually
+from mulligan import JobFilter
 from mulligan.store.messages import Claim
 from mulligan.testing import sandbox
 
@@ -144,6 +145,22 @@ def test_r2_a_rate_limit_with_a_hint_waits_exactly_that_long_and_costs_no_attemp
     assert world.outcome("a") == "NeedsReview", "nine are more than the eight attempts"
 
 
+def test_r2_hinted_waits_have_no_limit(quick_world: World) -> None:
+    """Of a run that was stored when they had one, too."""
+    world = quick_world
+    world.submit(honest("new"), honest("stored"))
+    world.break_answers("rate_limited", retry_after="600", times=4)
+    world.verify_all()
+    with world.verifier.database.transaction() as connection:
+        connection.exec_driver_sql("UPDATE mulligan_jobs SET snoozes = 150 WHERE kind = 'verify'")
+        connection.exec_driver_sql(f"UPDATE mulligan_jobs SET max_snoozes = 100 WHERE id = '{world.job('stored').id}'")
+    for run in ("new", "stored"):
+        world.app.run_now(world.job(run).id, actor="ann")
+    world.app.run_until_idle(timeout="30s")
+    for run in ("new", "stored"):
+        assert (world.job(run).state, world.job(run).snoozes) == ("waiting", 151)
+
+
 def test_r2_a_hint_longer_than_the_longest_backoff_is_kept(simulated: SimulatedWorld) -> None:
     simulated.world.submit(honest("a"))
     simulated.world.break_answers("rate_limited", retry_after="172800")
@@ -256,6 +273,19 @@ def test_r2_a_poll_waits_as_long_as_the_leaderboard_asks(simulated: SimulatedWor
     assert world.board.listed == 1
     simulated.advance(4)
     assert world.stored() == ["a"]
+
+
+def test_r1_a_category_that_cannot_be_listed_stops_no_other(simulated: SimulatedWorld) -> None:
+    world = simulated.world
+    world.submit(honest("a", "cartpole"), honest("b", "taxi"))
+    world.break_answers("broken", route="runs", category="frozen-lake", times=100)
+    world.break_answers("garbage", route="runs", category="cartpole")
+    simulated.poll()
+    assert world.stored() == ["b"]
+    (poll,) = world.app.jobs(JobFilter(kind="poll")).jobs
+    assert (poll.state, poll.last_code) == ("waiting", "HTTP_5XX"), "the first failure is that of the poll"
+    simulated.advance(5)
+    assert world.stored() == ["a", "b"]
 
 
 def test_r1_the_leaderboard_is_polled_as_often_as_the_configuration_says(simulated: SimulatedWorld) -> None:

@@ -49,7 +49,9 @@ setInterval(updateTimes, 1000);
 // A form that is sent again after the page has changed is still the same request. Other hidden fields are the server's.
 const FILLED_IN = "main :is(input:not([type=hidden]), input[name=request], textarea)";
 const isKept = (name, node) =>
-  (name === "open" && node.tagName === "DETAILS") || ((name === "checked" || name === "value") && node.matches(FILLED_IN));
+  (name === "open" && node.tagName === "DETAILS") ||
+  ((name === "checked" || name === "value") && node.matches(FILLED_IN)) ||
+  (name === "selected" && node.matches("main option"));
 
 addEventListener("DOMContentLoaded", () => {
   if (!window.Idiomorph) return;
