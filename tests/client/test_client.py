@@ -285,38 +285,54 @@ def test_a_call_gives_up_after_its_patience(proxy: CuttingProxy) -> None:
     assert time.monotonic() - began < 5
 
 
-def test_a_call_waits_as_long_as_the_server_asks() -> None:
-    answers = [
-        b"HTTP/1.1 429 x\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n",
-        b"HTTP/1.1 503 x\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n",
-        b'HTTP/1.1 200 x\r\nContent-Length: 13\r\n\r\n{"pauses":[]}',
-    ]
-    waits: list[float] = []
-    with canned(answers) as url:
-        client = Client(url, patience="30s")
-        object.__setattr__(client._server, "pause", waits.append)
-        assert client.pauses() == []
-        client.close()
-    assert waits == [1.0, 2.0]
+PAGE = b"<html>from a proxy</html>"
+LIMITED = b'{"code": "RATE_LIMITED", "message": "too many requests"}'
+MISSING = b'{"code": "JOB_NOT_FOUND", "message": "there is no job"}'
+
+
+def answer(status: int, body: bytes = b"", *headers: str) -> bytes:
+    head = [f"HTTP/1.1 {status} x", *headers, f"Content-Length: {len(body)}", "", ""]
+    return "\r\n".join(head).encode() + body
 
 
 @contextmanager
-def canned(answers: list[bytes]) -> Iterator[str]:
-    """A server with these answers, on one connection."""
+def canned(answers: list[bytes]) -> Iterator[tuple[Client, list[float]]]:
+    """A client of a server with these answers, and how long it waits between them. It does not really wait."""
 
     def serve() -> None:
-        near, _ = listener.accept()
-        with near, suppress(OSError):
-            for answer in answers:
-                near.recv(65536)
-                near.sendall(answer)
-            near.recv(1)
+        left = list(answers)
+        while left:
+            near, _ = listener.accept()
+            with near, suppress(OSError):
+                while left and near.recv(65536):
+                    near.sendall(left.pop(0))
 
+    waits: list[float] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        thread.join(5)
+        threading.Thread(target=serve, daemon=True).start()
+        with Client(f"http://127.0.0.1:{listener.getsockname()[1]}", patience="30s") as client:
+            object.__setattr__(client._server, "pause", waits.append)
+            yield client, waits
+
+
+def test_a_call_waits_as_long_as_the_server_asks() -> None:
+    answers = [answer(429, b"", "Retry-After: 1"), answer(503, b"", "Retry-After: 2"), answer(200, b'{"pauses": []}')]
+    with canned(answers) as (client, waits):
+        assert client.pauses() == []
+    assert waits == [1.0, 2.0]
+
+
+def test_a_call_is_repeated_while_the_server_behind_a_proxy_is_away() -> None:
+    away = [answer(status, PAGE) for status in (502, 503, 504)]
+    with canned([*away, answer(200, b'{"pauses": []}')]) as (client, waits):
+        assert client.pauses() == []
+    assert [0.05 <= wait / 2**number <= 0.15 for number, wait in enumerate(waits)] == [True] * 3
+    with (
+        canned([answer(502, PAGE, "Retry-After: 31")]) as (client, waits),
+        pytest.raises(ServerError, match="answered with 502") as failed,
+    ):
+        client.pauses()
+    assert (failed.value.status, waits) == (502, [])
 
 
 # Events
@@ -352,6 +368,35 @@ def test_following_from_another_log_says_so(client: Client, shop: App) -> None:
 def test_following_what_is_not_there_is_an_error(client: Client) -> None:
     with pytest.raises(JobNotFound):
         next(client.follow(job="none"))
+
+
+def test_following_waits_as_long_as_the_server_asks() -> None:
+    limited = answer(429, LIMITED, "Retry-After: 10")
+    with (
+        canned([limited, answer(429, PAGE), limited, answer(404, MISSING)]) as (client, waits),
+        pytest.raises(JobNotFound),
+    ):
+        next(client.follow())
+    assert (waits[0], waits[1] <= 0.15, waits[2:]) == (10.0, True, [10.0])
+
+
+def test_following_says_why_the_server_refuses_for_longer_than_the_patience() -> None:
+    with (
+        canned([answer(429, LIMITED, "Retry-After: 31")]) as (client, waits),
+        pytest.raises(ServerError, match="too many requests") as refused,
+    ):
+        next(client.follow())
+    assert (refused.value.status, refused.value.code, waits) == (429, "RATE_LIMITED", [])
+
+
+@pytest.mark.parametrize("status", [200, 301, 404])
+def test_following_at_a_wrong_url_is_an_error_of_the_server(status: int) -> None:
+    with (
+        canned([answer(status, PAGE, "Content-Type: text/html")]) as (client, waits),
+        pytest.raises(ServerError) as failed,
+    ):
+        next(client.follow())
+    assert (failed.value.status, waits) == (status, [])
 
 
 # The commands

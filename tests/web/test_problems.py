@@ -4,6 +4,7 @@ import ast
 import asyncio
 import json
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from starlette.requests import Request
 from world import World
 
 import mulligan.web
+from mulligan.errors import IntakePaused, SubmitRateExceeded
 from mulligan.web.filters import Filter
 from mulligan.web.guard import HEADERS, LONGEST_QUERY, MOST_HEADERS
-from mulligan.web.problems import ABOUT, STATUS, Problem
+from mulligan.web.problems import ABOUT, STATUS, Problem, to_problem
 from mulligan.web.reading import LARGEST_BODY, MOST_LEVELS, decode, read_body
 
 PLAIN = '{"kind": "convert", "arguments": {"path": "a"}, '
@@ -240,6 +242,15 @@ def test_a_limit_says_when_to_come_again(world: World) -> None:
     small = {**slow, "owner": "small", "delay": "1h"}
     answers = [world.admin.post("jobs", json=small) for _ in range(2)]
     assert answers[-1].json()["code"] == "TOO_MANY_JOBS" and answers[-1].json()["limit"] == 1
+
+
+def test_the_time_to_come_again_is_rounded_up() -> None:
+    """Told 1 second of 1.4, the next request comes too early."""
+    for error in (
+        SubmitRateExceeded("acme", "1/s", 1, burst=1, retry_after=timedelta(seconds=1.4)),
+        IntakePaused("*", until=None, reason=None, retry_after=timedelta(seconds=1.4)),
+    ):
+        assert to_problem(error).headers["Retry-After"] == "2"
 
 
 def test_a_paused_intake_says_until_when(world: World) -> None:

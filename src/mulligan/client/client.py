@@ -53,7 +53,8 @@ class Client:
     `url`      the address of the server, with the path below which the API is mounted
     `key`      the key; it says who calls and what is allowed
     `timeout`  how long one answer may take
-    `patience` how long a call is repeated, in all: after a cut connection, and as the server asks with Retry-After
+    `patience` how long a call is repeated, in all: after a cut connection, while a proxy answers 502, 503 or 504, and
+               as the server asks with Retry-After
     `context`  an `ssl.SSLContext`, for example for a certificate authority of your own
     `reveal`   whether `job`, `jobs` and `export` show the secrets in arguments and results. The key must have the scope
                `args:reveal`, and the server records each such call in its audit
