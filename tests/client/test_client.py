@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -32,6 +33,7 @@ from mulligan.errors import (
     UnknownService,
 )
 from mulligan.records.event import Event
+from mulligan.records.job import all_pages
 
 # It looks like a key, so it is masked.
 SECRET = f"sk_live_{'a1B2' * 8}"
@@ -100,6 +102,23 @@ def test_records_are_those_of_the_app(client: Client, shop: App) -> None:
     assert client.last_position() == shop.last_position()
     assert client.queue_position(job.id) is None
     assert client.last_failures([job.id]) == {}
+
+
+def test_more_ids_than_a_url_holds_are_asked_for_in_parts(client: Client, server: WebServer, shop: App) -> None:
+    draft = shop.batch("draft")
+    jobs = draft.add(*(shop.tasks["greet"].bind(str(number)) for number in range(450)))
+    wanted = JobFilter(ids=[job.id for job in jobs])
+    pages = list(all_pages(partial(client.jobs, wanted, limit=200)))
+    assert [len(page.jobs) for page in pages] == [200, 200, 50]
+    assert [job for page in pages for job in page.jobs] == list(shop.jobs(wanted, limit=450).jobs)
+    assert client.blocked_by(jobs) == shop.blocked_by(jobs)
+    assert len(client.blocked_by(jobs)) == 450
+    assert client.counts(wanted, by="kind") == shop.counts(wanted, by="kind")
+    assert [one.job.id for one in client.export(wanted)] == [one.job.id for one in shop.export(wanted)]
+    assert client.last_failures([job.id for job in jobs]) == {}
+    listed = run("jobs", "list", "--limit", "500", "--json", "--server", server.base, "--key", "admin")
+    assert listed.exit_code == 0 and len(json.loads(listed.output)["jobs"]) >= 450
+    client.cancel_batch(draft.id)
 
 
 def test_moves_change_jobs(client: Client, shop: App) -> None:
