@@ -297,9 +297,11 @@ class BadSubscriptionOption(BadArgument):
 
 
 class BadAlertTerm(BadArgument):
-    def __init__(self, check: str, problem: str) -> None:
+    """`name` is the term."""
+
+    def __init__(self, check: str, name: str, problem: str) -> None:
         ValueError.__init__(self, f"alert {check}: {problem}")
-        self.name = "check"
+        self.name = name
 
 
 class BadRate(MulliganError, ValueError):

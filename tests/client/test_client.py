@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -32,6 +33,7 @@ from mulligan.errors import (
     UnknownService,
 )
 from mulligan.records.event import Event
+from mulligan.records.job import all_pages
 
 # It looks like a key, so it is masked.
 SECRET = f"sk_live_{'a1B2' * 8}"
@@ -100,6 +102,23 @@ def test_records_are_those_of_the_app(client: Client, shop: App) -> None:
     assert client.last_position() == shop.last_position()
     assert client.queue_position(job.id) is None
     assert client.last_failures([job.id]) == {}
+
+
+def test_more_ids_than_a_url_holds_are_asked_for_in_parts(client: Client, server: WebServer, shop: App) -> None:
+    draft = shop.batch("draft")
+    jobs = draft.add(*(shop.tasks["greet"].bind(str(number)) for number in range(450)))
+    wanted = JobFilter(ids=[job.id for job in jobs])
+    pages = list(all_pages(partial(client.jobs, wanted, limit=200)))
+    assert [len(page.jobs) for page in pages] == [200, 200, 50]
+    assert [job for page in pages for job in page.jobs] == list(shop.jobs(wanted, limit=450).jobs)
+    assert client.blocked_by(jobs) == shop.blocked_by(jobs)
+    assert len(client.blocked_by(jobs)) == 450
+    assert client.counts(wanted, by="kind") == shop.counts(wanted, by="kind")
+    assert [one.job.id for one in client.export(wanted)] == [one.job.id for one in shop.export(wanted)]
+    assert client.last_failures([job.id for job in jobs]) == {}
+    listed = run("jobs", "list", "--limit", "500", "--json", "--server", server.base, "--key", "admin")
+    assert listed.exit_code == 0 and len(json.loads(listed.output)["jobs"]) >= 450
+    client.cancel_batch(draft.id)
 
 
 def test_moves_change_jobs(client: Client, shop: App) -> None:
@@ -285,38 +304,54 @@ def test_a_call_gives_up_after_its_patience(proxy: CuttingProxy) -> None:
     assert time.monotonic() - began < 5
 
 
-def test_a_call_waits_as_long_as_the_server_asks() -> None:
-    answers = [
-        b"HTTP/1.1 429 x\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n",
-        b"HTTP/1.1 503 x\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n",
-        b'HTTP/1.1 200 x\r\nContent-Length: 13\r\n\r\n{"pauses":[]}',
-    ]
-    waits: list[float] = []
-    with canned(answers) as url:
-        client = Client(url, patience="30s")
-        object.__setattr__(client._server, "pause", waits.append)
-        assert client.pauses() == []
-        client.close()
-    assert waits == [1.0, 2.0]
+PAGE = b"<html>from a proxy</html>"
+LIMITED = b'{"code": "RATE_LIMITED", "message": "too many requests"}'
+MISSING = b'{"code": "JOB_NOT_FOUND", "message": "there is no job"}'
+
+
+def answer(status: int, body: bytes = b"", *headers: str) -> bytes:
+    head = [f"HTTP/1.1 {status} x", *headers, f"Content-Length: {len(body)}", "", ""]
+    return "\r\n".join(head).encode() + body
 
 
 @contextmanager
-def canned(answers: list[bytes]) -> Iterator[str]:
-    """A server with these answers, on one connection."""
+def canned(answers: list[bytes]) -> Iterator[tuple[Client, list[float]]]:
+    """A client of a server with these answers, and how long it waits between them. It does not really wait."""
 
     def serve() -> None:
-        near, _ = listener.accept()
-        with near, suppress(OSError):
-            for answer in answers:
-                near.recv(65536)
-                near.sendall(answer)
-            near.recv(1)
+        left = list(answers)
+        while left:
+            near, _ = listener.accept()
+            with near, suppress(OSError):
+                while left and near.recv(65536):
+                    near.sendall(left.pop(0))
 
+    waits: list[float] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        thread.join(5)
+        threading.Thread(target=serve, daemon=True).start()
+        with Client(f"http://127.0.0.1:{listener.getsockname()[1]}", patience="30s") as client:
+            object.__setattr__(client._server, "pause", waits.append)
+            yield client, waits
+
+
+def test_a_call_waits_as_long_as_the_server_asks() -> None:
+    answers = [answer(429, b"", "Retry-After: 1"), answer(503, b"", "Retry-After: 2"), answer(200, b'{"pauses": []}')]
+    with canned(answers) as (client, waits):
+        assert client.pauses() == []
+    assert waits == [1.0, 2.0]
+
+
+def test_a_call_is_repeated_while_the_server_behind_a_proxy_is_away() -> None:
+    away = [answer(status, PAGE) for status in (502, 503, 504)]
+    with canned([*away, answer(200, b'{"pauses": []}')]) as (client, waits):
+        assert client.pauses() == []
+    assert [0.05 <= wait / 2**number <= 0.15 for number, wait in enumerate(waits)] == [True] * 3
+    with (
+        canned([answer(502, PAGE, "Retry-After: 31")]) as (client, waits),
+        pytest.raises(ServerError, match="answered with 502") as failed,
+    ):
+        client.pauses()
+    assert (failed.value.status, waits) == (502, [])
 
 
 # Events
@@ -352,6 +387,35 @@ def test_following_from_another_log_says_so(client: Client, shop: App) -> None:
 def test_following_what_is_not_there_is_an_error(client: Client) -> None:
     with pytest.raises(JobNotFound):
         next(client.follow(job="none"))
+
+
+def test_following_waits_as_long_as_the_server_asks() -> None:
+    limited = answer(429, LIMITED, "Retry-After: 10")
+    with (
+        canned([limited, answer(429, PAGE), limited, answer(404, MISSING)]) as (client, waits),
+        pytest.raises(JobNotFound),
+    ):
+        next(client.follow())
+    assert (waits[0], waits[1] <= 0.15, waits[2:]) == (10.0, True, [10.0])
+
+
+def test_following_says_why_the_server_refuses_for_longer_than_the_patience() -> None:
+    with (
+        canned([answer(429, LIMITED, "Retry-After: 31")]) as (client, waits),
+        pytest.raises(ServerError, match="too many requests") as refused,
+    ):
+        next(client.follow())
+    assert (refused.value.status, refused.value.code, waits) == (429, "RATE_LIMITED", [])
+
+
+@pytest.mark.parametrize("status", [200, 301, 404])
+def test_following_at_a_wrong_url_is_an_error_of_the_server(status: int) -> None:
+    with (
+        canned([answer(status, PAGE, "Content-Type: text/html")]) as (client, waits),
+        pytest.raises(ServerError) as failed,
+    ):
+        next(client.follow())
+    assert (failed.value.status, waits) == (status, [])
 
 
 # The commands

@@ -150,8 +150,9 @@ BODIES: dict[str, Any] = {
 # Answers that do not end.
 ENDLESS = {"GET /events/stream"}
 # What a parameter of a path names, if it belongs to an owner.
-OWNED = ("job_id", "batch_id", "redrive_id", "key_id", "part", "owner", "group")
-OWNED = ("job_id", "batch_id", "redrive_id", "key_id", "part", "owner", "subscription_id", "delivery_id", "hook_id")
+OWNED = (
+    "job_id", "batch_id", "redrive_id", "key_id", "part", "owner", "group", "subscription_id", "delivery_id", "hook_id"
+)  # fmt: skip
 # Routes whose requests are signed: none of these is.
 SIGNED = {"POST /hooks/{hook_id}"}
 

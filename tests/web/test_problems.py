@@ -4,6 +4,7 @@ import ast
 import asyncio
 import json
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from starlette.requests import Request
 from world import World
 
 import mulligan.web
+from mulligan.errors import IntakePaused, SubmitRateExceeded
 from mulligan.web.filters import Filter
 from mulligan.web.guard import HEADERS, LONGEST_QUERY, MOST_HEADERS
-from mulligan.web.problems import ABOUT, STATUS, Problem
+from mulligan.web.problems import ABOUT, STATUS, Problem, to_problem
 from mulligan.web.reading import LARGEST_BODY, MOST_LEVELS, decode, read_body
 
 PLAIN = '{"kind": "convert", "arguments": {"path": "a"}, '
@@ -31,7 +33,9 @@ BAD: dict[str, tuple[str | bytes, int, str, str | None]] = {
     "not UTF-8": (b'{"kind": "\xff"}', 400, "MALFORMED_BODY", "$"),
     "a lone surrogate": ('{"kind": "\\ud800"}', 400, "MALFORMED_BODY", "$"),
     "not a number of JSON": ('{"kind": "convert", "arguments": {"pages": NaN}}', 400, "MALFORMED_BODY", "$"),
-    "an infinite number": ('{"kind": "convert", "arguments": {"pages": 1e999}}', 400, "VALIDATION_ERROR", None),
+    "an infinite number": (
+        '{"kind": "convert", "arguments": {"pages": 1e999}}', 400, "VALIDATION_ERROR", "$.arguments[...]"
+    ),
     "no object": ("[]", 400, "VALIDATION_ERROR", "$"),
     "null": ("null", 400, "VALIDATION_ERROR", "$"),
     "nothing": ("", 400, "VALIDATION_ERROR", "$"),
@@ -39,9 +43,9 @@ BAD: dict[str, tuple[str | bytes, int, str, str | None]] = {
     "a wrong type": (PLAIN + '"tags": "eu"}', 400, "VALIDATION_ERROR", "$.tags"),
     "a wrong item": (PLAIN + '"tags": ["a", 3]}', 400, "VALIDATION_ERROR", "$.tags[1]"),
     "too many tags": (PLAIN + f'"tags": {json.dumps(["a"] * 51)}}}', 400, "VALIDATION_ERROR", "$.tags"),
-    "a NUL in a tag": (PLAIN + '"tags": ["a\\u0000b"]}', 400, "VALIDATION_ERROR", None),
-    "no duration": (PLAIN + '"delay": "soon"}', 400, "VALIDATION_ERROR", None),
-    "a negative duration": (PLAIN + '"delay": -5}', 400, "VALIDATION_ERROR", None),
+    "a NUL in a tag": (PLAIN + '"tags": ["a\\u0000b"]}', 400, "VALIDATION_ERROR", "$.tags"),
+    "no duration": (PLAIN + '"delay": "soon"}', 400, "VALIDATION_ERROR", "$.delay"),
+    "a negative duration": (PLAIN + '"delay": -5}', 400, "VALIDATION_ERROR", "$.delay"),
     "twin fields": (PLAIN + '"kind": "reject"}', 400, "VALIDATION_ERROR", "$"),
     "twin fields inside": ('{"kind": "convert", "arguments": {"x": 1, "x": 1}}', 400, "VALIDATION_ERROR", "$"),
     "a huge integer": (PLAIN + '"max_attempts": 99999999999999999999}', 400, "VALIDATION_ERROR", "$"),
@@ -66,7 +70,9 @@ BAD: dict[str, tuple[str | bytes, int, str, str | None]] = {
     "an unknown argument": (
         '{"kind": "convert", "arguments": {"path": "a", "x": 1}}', 400, "VALIDATION_ERROR", "$.arguments"
     ),
-    "a class": ('{"kind": "convert", "arguments": {"path": {"__class__": "os"}}}', 400, "VALIDATION_ERROR", None),
+    "a class": (
+        '{"kind": "convert", "arguments": {"path": {"__class__": "os"}}}', 400, "VALIDATION_ERROR", "$.arguments.path"
+    ),
     "an unknown task": ('{"kind": "os.system"}', 404, "UNKNOWN_KIND", None),
     "a task that is not public": ('{"kind": "hidden"}', 404, "UNKNOWN_KIND", None),
     "a foreign batch": (PLAIN + '"batch": "x"}', 404, "BATCH_NOT_FOUND", None),
@@ -81,7 +87,7 @@ def test_a_bad_body_is_refused_with_the_path_of_the_mistake(world: World, name: 
         answer = client.post("jobs", content=body, headers=JSON)
         problem = answer.json()
         assert (answer.status_code, problem["code"]) == (status, code), problem
-        assert path is None or problem["path"] == path, problem
+        assert problem.get("path") == path, problem
         assert answer.headers["content-type"] == "application/problem+json"
     assert world.app.counts().total == jobs
 
@@ -94,6 +100,31 @@ def test_a_bad_option_is_told_apart_from_the_arguments(sqlite_world: World, opti
     problem = sqlite_world.admin.post("jobs", json=body).json()
     assert (problem["status"], problem["path"]) == (400, f"$.{option}")
     assert problem["message"].startswith(f"the option {option} does not fit task 'convert': ")
+
+
+WRITTEN: dict[str, tuple[str, dict[str, Any]]] = {
+    "$.deadline": ("jobs", {"kind": "convert"}),
+    "$.dedupe_for": ("jobs", {"kind": "convert"}),
+    "$.timeout": ("jobs", {"kind": "convert"}),
+    "$.jobs[1].delay": ("batches/x/jobs", {"jobs": [{"kind": "count"}, {"kind": "count", "delay": "x"}]}),
+    "$.expires_in": ("batches", {"name": "a"}),
+    "$.delay": ("jobs/bulk/snooze", {"filter": {"state": "waiting"}}),
+    "$.older_than": ("jobs/purge", {}),
+    "$.rate": ("redrives", {"filter": {"state": "failed"}}),
+    "$.duration": ("admin/retry-scheduler/pause", {}),
+    "$.after": ("alerts", {"check": "jobs.depth"}),
+    "$.threshold": ("alerts", {"check": "jobs.waiting"}),
+    "$.resolve_after": ("alerts", {"check": "jobs.depth", "resolve_after": "8d"}),
+}
+
+
+@pytest.mark.parametrize("path", WRITTEN)
+def test_a_duration_or_a_rate_that_cannot_be_read_has_its_place(sqlite_world: World, path: str) -> None:
+    route, body = WRITTEN[path]
+    name = path.rpartition(".")[2]
+    whole = body if name in body or "[" in path else {**body, name: "x"}
+    problem = sqlite_world.admin.request("PUT" if route == "alerts" else "POST", route, json=whole).json()
+    assert (problem["status"], problem["code"], problem["path"]) == (400, "VALIDATION_ERROR", path), problem
 
 
 def test_a_parameter_for_administrators_has_its_place_in_the_query(sqlite_world: World) -> None:
@@ -166,7 +197,7 @@ QUERIES: dict[str, tuple[str, int, str, str | None]] = {
     "a limit with 5,000 digits": (f"jobs?limit={'9' * 5000}", 400, "VALIDATION_ERROR", "?.limit"),
     "two limits": ("jobs?limit=1&limit=2", 400, "VALIDATION_ERROR", "?.limit"),
     "an unknown parameter": ("jobs?color=red", 400, "VALIDATION_ERROR", "?.color"),
-    "an unknown state": ("jobs?state=lost", 400, "VALIDATION_ERROR", None),
+    "an unknown state": ("jobs?state=lost", 400, "VALIDATION_ERROR", "?.state[0]"),
     "no time": ("jobs?since=yesterday", 400, "VALIDATION_ERROR", "?.since"),
     "a time without a zone": ("jobs?since=2026-01-01T00:00:00", 400, "VALIDATION_ERROR", "?.since"),
     "a foreign cursor": ("jobs?cursor=1%20OR%201=1", 400, "VALIDATION_ERROR", "?.cursor"),
@@ -187,7 +218,7 @@ def test_a_bad_parameter_is_refused_by_its_name(world: World, name: str) -> None
     answer = world.acme.get(query)
     problem = answer.json()
     assert (answer.status_code, problem["code"], problem["status"]) == (status, code, status), problem
-    assert path is None or problem["path"] == path, problem
+    assert problem.get("path") == path, problem
     assert answer.headers["content-type"] == "application/problem+json"
 
 
@@ -240,6 +271,15 @@ def test_a_limit_says_when_to_come_again(world: World) -> None:
     small = {**slow, "owner": "small", "delay": "1h"}
     answers = [world.admin.post("jobs", json=small) for _ in range(2)]
     assert answers[-1].json()["code"] == "TOO_MANY_JOBS" and answers[-1].json()["limit"] == 1
+
+
+def test_the_time_to_come_again_is_rounded_up() -> None:
+    """Told 1 second of 1.4, the next request comes too early."""
+    for error in (
+        SubmitRateExceeded("acme", "1/s", 1, burst=1, retry_after=timedelta(seconds=1.4)),
+        IntakePaused("*", until=None, reason=None, retry_after=timedelta(seconds=1.4)),
+    ):
+        assert to_problem(error).headers["Retry-After"] == "2"
 
 
 def test_a_paused_intake_says_until_when(world: World) -> None:

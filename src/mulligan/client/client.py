@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from mulligan.client.connection import Connection
 from mulligan.client.follow import Following
+from mulligan.client.parts import add_counts, last_id, split_filter, split_ids
 from mulligan.console.batches import Batch, Retried
 from mulligan.console.dead_letters import ExportedJob, Purge
 from mulligan.console.results import result_of
@@ -54,7 +55,8 @@ class Client:
     `url`      the address of the server, with the path below which the API is mounted
     `key`      the key; it says who calls and what is allowed
     `timeout`  how long one answer may take
-    `patience` how long a call is repeated, in all: after a cut connection, and as the server asks with Retry-After
+    `patience` how long a call is repeated, in all: after a cut connection, while a proxy answers 502, 503 or 504, and
+               as the server asks with Retry-After
     `context`  an `ssl.SSLContext`, for example for a certificate authority of your own
     `reveal`   whether `job`, `jobs` and `export` show the secrets in arguments and results. The key must have the scope
                `args:reveal`, and the server records each such call in its audit
@@ -163,39 +165,52 @@ class Client:
 
     def jobs(self, wanted: JobFilter | None = None, *, limit: int = 50, cursor: str | None = None) -> Page[Any]:
         """Return one page of jobs, newest first."""
-        query = {
-            **document_of(wanted or JobFilter()),
-            "limit": limit,
-            "cursor": cursor,
-            **_revealed(reveal=self._reveal),
-        }
+        found: list[Job[Any]] = []
+        damaged: list[str] = []
+        parts = split_filter(wanted, cursor)
+        for part in parts:
+            page = self._page(part, limit - len(found) - len(damaged), cursor)
+            found += page.jobs
+            damaged += page.damaged
+            if page.cursor is not None:
+                return Page(tuple(found), page.cursor, tuple(damaged))
+            if len(found) + len(damaged) >= limit and part is not parts[-1]:
+                return Page(tuple(found), last_id(part), tuple(damaged))
+        return Page(tuple(found), None, tuple(damaged))
+
+    def _page(self, wanted: JobFilter, limit: int, cursor: str | None) -> Page[Any]:
+        query = {**document_of(wanted), "limit": limit, "cursor": cursor, **_revealed(reveal=self._reveal)}
         return record_of(Page, self._server.get("/jobs", query))
 
     def blocked_by(self, jobs: Sequence[Job[Any]]) -> dict[str, str]:
         """Say what keeps waiting and queued jobs from running: `{job.id: "service/gateway"}`."""
         found: dict[str, str] = {}
-        if not jobs:
-            return found
-        query = {"ids": [job.id for job in jobs], "limit": len(jobs)}
-        for document in self._server.get("/jobs", query)["jobs"]:
-            if document.get("blocked_by"):
-                found[document["id"]] = document["blocked_by"]
+        for ids in split_ids(job.id for job in jobs):
+            query: dict[str, Any] = {"ids": ids, "limit": len(ids)}
+            page = self._server.get("/jobs", query)
+            documents = page["jobs"]
+            while page["cursor"] is not None:
+                page = self._server.get("/jobs", {**query, "cursor": page["cursor"]})
+                documents += page["jobs"]
+            found |= {each["id"]: each["blocked_by"] for each in documents if each.get("blocked_by")}
         return found
 
     def counts(self, wanted: JobFilter | None = None, *, by: str = "state") -> Counts:
         """Count the jobs that match a filter by state, kind, queue, code, last code, group, owner or batch."""
-        return record_of(Counts, self._server.get("/jobs/counts", {**document_of(wanted or JobFilter()), "by": by}))
+        answers = [self._server.get("/jobs/counts", {**document_of(part), "by": by}) for part in split_filter(wanted)]
+        return add_counts([record_of(Counts, answer) for answer in answers])
 
     def export(self, wanted: JobFilter | None = None, *, events: bool = False) -> Iterator[ExportedJob]:
         """Iterate over all jobs that match, newest first; with `events=True`, with their histories.
 
         Raises ServerError if the export breaks off: it is not complete then.
         """
-        query = {**document_of(wanted or JobFilter()), "events": events, **_revealed(reveal=self._reveal)}
-        for line in self._server.lines("/jobs/export", query):
-            document = msgspec.json.decode(line)
-            history = tuple(record_of(Event, event) for event in document.pop("events", ()))
-            yield ExportedJob(self._job(document), history)
+        for part in split_filter(wanted):
+            query = {**document_of(part), "events": events, **_revealed(reveal=self._reveal)}
+            for line in self._server.lines("/jobs/export", query):
+                document = msgspec.json.decode(line)
+                history = tuple(record_of(Event, event) for event in document.pop("events", ()))
+                yield ExportedJob(self._job(document), history)
 
     def purge(
         self,
@@ -237,9 +252,9 @@ class Client:
 
     def last_failures(self, job_ids: Sequence[str]) -> dict[str, Event]:
         """Return the event of the last failure of each job, by id. Jobs that never failed are missing."""
-        if not job_ids:
-            return {}
-        found = self._server.get("/jobs/last-failures", {"ids": list(job_ids)})["failures"]
+        found: dict[str, Any] = {}
+        for ids in split_ids(job_ids):
+            found |= self._server.get("/jobs/last-failures", {"ids": ids})["failures"]
         return {job_id: record_of(Event, event) for job_id, event in found.items()}
 
     def explain(self, job_id: str, *, for_owner: bool = False) -> Explanation:  # noqa: ARG002

@@ -25,8 +25,10 @@ from mulligan.values.clock import Clock, Ids, SystemClock
 PREFIX = "/api/v1"
 # Delays between attempts after a cut connection, in seconds.
 FIRST_DELAY, LONGEST_DELAY = 0.1, 3.0
-# The request was not carried out, and the answer says when to repeat it. 409: its twin is still being carried out.
-REPEATABLE = (409, 429, 503)
+# Repeated if the answer says when. 409: the twin of the request is still being carried out.
+REPEATABLE = (409, 429)
+# The answers of a proxy whose server is away, such as while it restarts. They seldom say when to repeat a request.
+AWAY = (502, 503, 504)
 CUT = (OSError, http.client.HTTPException)
 _KEY = re.compile(r"\w+", re.ASCII)
 
@@ -43,6 +45,22 @@ class Answer:
     def retry_after(self) -> float | None:
         given = self.headers.get("Retry-After", "")
         return float(given) if given.isascii() and given.isdigit() else None
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the same request may be answered otherwise later."""
+        return self.status in AWAY or (self.status in REPEATABLE and self.retry_after is not None)
+
+    def error(self, *, refused: type[MulliganError] | None = None, **about: Any) -> MulliganError:
+        return to_error(self.status, self._problem(), retry_after=self.retry_after, refused=refused, about=about)
+
+    def _problem(self) -> Mapping[str, Any]:
+        """Empty if it is not one, such as the page of a proxy."""
+        try:
+            found = self.document()
+        except ServerError:
+            found = None
+        return found if isinstance(found, dict) else {}
 
     def document(self) -> Any:
         try:
@@ -110,10 +128,7 @@ class Connection:
                 connection.request("GET", self.target(path, query), headers=self.headers())
                 response = connection.getresponse()
                 if response.status >= 300:
-                    answer = Answer(response)
-                    raise to_error(
-                        answer.status, _problem(answer), retry_after=answer.retry_after, refused=None, about={}
-                    )
+                    raise Answer(response).error()
                 yield from response
             except CUT as error:
                 raise self.unreachable(error) from error
@@ -135,28 +150,19 @@ class Connection:
             headers["Content-Type"] = "application/json"
         answer = self._repeat(lambda: self._send(method, self.target(path, query), content, headers))
         if answer.status >= 300:
-            raise to_error(
-                answer.status, _problem(answer), retry_after=answer.retry_after, refused=refused, about=about
-            )
+            raise answer.error(refused=refused, **about)
         return answer.document()
 
     def _repeat(self, send: Callable[[], Answer]) -> Answer:
-        end = self.clock.monotonic() + self.patience.total_seconds()
-        delay = FIRST_DELAY
+        waits = Waits(self)
         while True:
             try:
                 answer = send()
-                if answer.status not in REPEATABLE or answer.retry_after is None:
-                    return answer
-                wait = answer.retry_after
-                if self.clock.monotonic() + wait > end:
+                if not answer.is_repeatable or not waits.wait(answer.retry_after):
                     return answer
             except CUT as error:
-                wait = delay * (0.5 + self.randomness.random())
-                delay = min(delay * 2, LONGEST_DELAY)
-                if self.clock.monotonic() + wait > end:
+                if not waits.wait():
                     raise self.unreachable(error) from error
-            self.pause(wait)
 
     def unreachable(self, error: Exception) -> ServerError:
         return ServerError(f"the server {self.url} cannot be reached: {error or type(error).__name__}")
@@ -205,6 +211,26 @@ class Connection:
             self._idle.pop().close()
 
 
+class Waits:
+    """The waits between the attempts of one call: as long as the server asks, otherwise longer and longer."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection, self._delay = connection, FIRST_DELAY
+        self._end = connection.clock.monotonic() + connection.patience.total_seconds()
+
+    def wait(self, asked: float | None = None) -> bool:
+        """Wait before the next attempt; False, at once, if it would come after the end of the patience."""
+        connection = self._connection
+        seconds = asked
+        if seconds is None:
+            seconds = self._delay * (0.5 + connection.randomness.random())
+            self._delay = min(self._delay * 2, LONGEST_DELAY)
+        if connection.clock.monotonic() + seconds > self._end:
+            return False
+        connection.pause(seconds)
+        return True
+
+
 def _word(value: Any) -> str:
     found = to_json(value)
     return str(found).lower() if isinstance(found, bool) else str(found)
@@ -212,11 +238,3 @@ def _word(value: Any) -> str:
 
 def _given(body: Mapping[str, Any]) -> Document:
     return {name: to_json(value) for name, value in body.items() if value is not None}
-
-
-def _problem(answer: Answer) -> Mapping[str, Any]:
-    try:
-        found = answer.document()
-    except ServerError:
-        found = None
-    return found if isinstance(found, dict) else {}

@@ -8,17 +8,25 @@ from typing import Any
 
 import msgspec
 
-from mulligan.client.connection import CUT, FIRST_DELAY, LONGEST_DELAY, Connection
-from mulligan.client.problems import to_error
-from mulligan.errors import EventsMissed
+from mulligan.client.connection import CUT, Answer, Connection, Waits
+from mulligan.errors import EventsMissed, ServerError
 from mulligan.records.document import record_of
 from mulligan.records.event import Event
 from mulligan.records.progress import Progress
 
 PATH = "/events/stream"
-PROGRESS = "job.progress"
+MEDIA_TYPE = "text/event-stream"
+TOO_MANY = 429
 # The server sends a heartbeat every 15 seconds.
 LONGEST_SILENCE = 45.0
+
+
+class NotNow(Exception):
+    """The stream cannot be opened now, and perhaps later."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.status)
+        self.answer = answer
 
 
 @dataclass(slots=True)
@@ -38,34 +46,36 @@ class Following:
         self._pending: list[Event] = []
 
     def __iter__(self) -> Iterator[Event | Progress]:
-        connection, delay, end = self._connection, FIRST_DELAY, None
+        connection = self._connection
+        waits: Waits | None = None
         while True:
             try:
                 with closing(connection.connect(LONGEST_SILENCE)) as line:
                     response = self._open(line)
-                    delay, end = FIRST_DELAY, None
+                    waits = None
                     yield from self._read(response)
-                error: Exception = ConnectionError("the stream ended")
-            except CUT as cut:
-                error = cut
+                raise ConnectionError("the stream ended")
+            except CUT as error:
+                waits = waits or Waits(connection)
+                if not waits.wait():
+                    raise connection.unreachable(error) from error
+            except NotNow as error:
+                waits = waits or Waits(connection)
+                if not waits.wait(error.answer.retry_after):
+                    raise error.answer.error() from None
             self._pending = []
-            now = connection.clock.monotonic()
-            end = end or now + connection.patience.total_seconds()
-            if now + delay > end:
-                raise connection.unreachable(error) from error
-            connection.pause(delay * (0.5 + connection.randomness.random()))
-            delay = min(delay * 2, LONGEST_DELAY)
 
     def _open(self, line: http.client.HTTPConnection) -> http.client.HTTPResponse:
         last = {} if self._position is None else {"Last-Event-ID": self._position}
         line.request("GET", self._connection.target(PATH, self._query), headers=self._connection.headers(**last))
         response = line.getresponse()
-        if response.status == 200:
-            return response
-        if response.status in (429, 502, 503, 504):
-            raise ConnectionError(f"the server answered with {response.status}")
-        problem = msgspec.json.decode(response.read())
-        raise to_error(response.status, problem, retry_after=None, refused=None, about={})
+        if response.status != 200:
+            answer = Answer(response)
+            # A proxy that limits requests may not say until when.
+            raise NotNow(answer) if answer.is_repeatable or answer.status == TOO_MANY else answer.error()
+        if response.headers.get_content_type() != MEDIA_TYPE:
+            raise ServerError("the answer of the server is no stream of events; is the URL right?", status=200)
+        return response
 
     def _read(self, response: http.client.HTTPResponse) -> Iterator[Event | Progress]:
         for message in _messages(response):

@@ -10,7 +10,15 @@ from mulligan.failure.redact import bounded
 from mulligan.records.admission import NewAuditEntry
 from mulligan.records.alert import AlertBoard, AlertBook, AlertRule, AlertState, AlertStatus, AlertTerms, StoredRule
 from mulligan.records.alert_evaluation import evaluate
-from mulligan.records.alert_rules import check_named, check_terms, find_rules, to_limits, to_rule, unused_checks
+from mulligan.records.alert_rules import (
+    BadTerm,
+    check_named,
+    check_terms,
+    find_rules,
+    to_limits,
+    to_rule,
+    unused_checks,
+)
 from mulligan.records.finding import Check, Examine, Limits
 from mulligan.store.requests import AnswerFormat, Once, answer_format, to_once
 from mulligan.store.store import Store
@@ -103,8 +111,8 @@ class Alerts:
             terms = check_terms(
                 code, threshold=threshold, level=level, after=after, resolve_after=resolve_after, is_on=is_on
             )
-        except ValueError as error:
-            raise BadAlertTerm(check, str(error)) from None
+        except BadTerm as error:
+            raise BadAlertTerm(check, error.name, str(error)) from None
         once = to_once(request_id, "set alert", RULE, check=check, terms=terms, actor=actor, reason=reason)
         kept = self.store().set_alert_rule(
             code,

@@ -15,6 +15,14 @@ LONGEST = timedelta(days=7)
 SECONDS = "seconds"
 
 
+class BadTerm(ValueError):
+    """`name` is the term that cannot work."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(problem)
+        self.name = name
+
+
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """The field of `Limits` that a check goes by. A duration is written in seconds."""
@@ -162,9 +170,9 @@ def check_terms(
     is_on: bool | None = None,
 ) -> AlertTerms:
     if level is not None and not _LEVEL.fits(level):
-        raise ValueError(not_allowed("level", level, _LEVEL.allowed))
+        raise BadTerm("level", not_allowed("level", level, _LEVEL.allowed))
     if is_on is not None and not isinstance(is_on, bool):
-        raise ValueError(not_allowed("is_on", is_on, "True or False"))
+        raise BadTerm("is_on", not_allowed("is_on", is_on, "True or False"))
     return AlertTerms(
         threshold=None if threshold is None else _check_threshold(check, threshold),
         level=None if level is None else Level(level),
@@ -177,16 +185,16 @@ def check_terms(
 def _check_threshold(check: Check, given: Duration) -> float:
     known = THRESHOLDS.get(check)
     if known is None:
-        raise ValueError(f"check {check} has no threshold")
+        raise BadTerm("threshold", f"check {check} has no threshold")
     is_time = known.unit == SECONDS
     try:
         value = parse(given).total_seconds() if is_time else given
     except BadDuration as error:
-        raise ValueError(f"threshold: {error}") from None
+        raise BadTerm("threshold", f"threshold: {error}") from None
     if not is_number(value) or not known.least <= float(value) <= known.most:  # type: ignore[arg-type]
-        raise ValueError(not_allowed("threshold", given, _describe_range(known)))
+        raise BadTerm("threshold", not_allowed("threshold", given, _describe_range(known)))
     if known.unit in ("jobs", "bytes", "events") and float(value) != int(value):  # type: ignore[arg-type]
-        raise ValueError(not_allowed("threshold", given, "an integer"))
+        raise BadTerm("threshold", not_allowed("threshold", given, "an integer"))
     return float(value)  # type: ignore[arg-type]
 
 
@@ -204,9 +212,9 @@ def _check_length(name: str, given: Duration | None) -> timedelta | None:
     try:
         length = parse(given)
     except BadDuration as error:
-        raise ValueError(f"{name}: {error}") from None
+        raise BadTerm(name, f"{name}: {error}") from None
     if length > LONGEST:
-        raise ValueError(not_allowed(name, length, f"at most {describe(LONGEST)}"))
+        raise BadTerm(name, not_allowed(name, length, f"at most {describe(LONGEST)}"))
     return length
 
 

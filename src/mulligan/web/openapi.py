@@ -259,14 +259,16 @@ def _problems(route: Route) -> Iterator[tuple[int, str]]:
     """Status and code of everything that can be wrong."""
     if route.scope is not None:
         yield from ((401, "UNAUTHORIZED"), (403, "FORBIDDEN"), (429, "RATE_LIMITED"), _listed(StoreError))
-    if route.parameters or route.query is not None or route.body is not None:
+    has_key = route.is_change and route.scope is not None
+    if route.parameters or route.query is not None or route.body is not None or has_key:
+        # Also an Idempotency-Key that cannot be one.
         yield 400, "VALIDATION_ERROR"
     if route.parameters:
         # No path has a line break, and no name either.
         yield 404, "NOT_FOUND"
     if route.body is not None:
         yield from ((400, "MALFORMED_BODY"), (408, "TOO_SLOW"), (413, "TOO_LARGE"), (415, "UNSUPPORTED_MEDIA_TYPE"))
-    if route.is_change and route.scope is not None:
+    if has_key:
         yield from ((409, "REQUEST_IN_FLIGHT"), (422, "IDEMPOTENCY_KEY_REUSED"))
     yield from route.problems
     yield from map(_listed, route.errors)

@@ -196,11 +196,10 @@ def _known(error: Exception, status: int, code: str) -> Problem:
         case (
             errors.SubmitRateExceeded(retry_after=timedelta() as wait)
             | errors.IntakePaused(retry_after=timedelta() as wait)
+            | errors.HookCalledTooOften(retry_after=wait)
         ):
-            seconds = max(1, round(wait.total_seconds()))
-            return Problem(status, code, str(error), headers={"Retry-After": str(seconds)})
-        case errors.HookCalledTooOften():
-            seconds = max(1, math.ceil(error.retry_after.total_seconds()))
+            # Never earlier than that: a request that comes too early is refused again.
+            seconds = max(1, math.ceil(wait.total_seconds()))
             return Problem(status, code, str(error), headers={"Retry-After": str(seconds)})
         case errors.Conflict() if error.twin:
             return Problem(status, code, str(error), twin=error.twin)

@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from mulligan.web.choices import add_choices
 from mulligan.web.problems import Problem, misfit
+from mulligan.web.written import check_written
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -76,12 +77,14 @@ def decode(body: bytes, kind: type[S]) -> S:
     try:
         # The decoder below takes the last of two keys with the same name, and integers of any size.
         _STRICT.decode(body.decode())
-        return msgspec.json.decode(body, type=kind)
+        found = msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         raise misfit(add_choices(str(error), kind)) from None
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         lone = "a string in it has half of a surrogate pair" if _SURROGATE.search(body) else str(error)
         raise Problem(400, "MALFORMED_BODY", f"the body is not JSON: {lone:.300}", path="$") from None
+    check_written(found)
+    return found
 
 
 def _check_depth(body: bytes) -> None:

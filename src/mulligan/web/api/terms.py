@@ -7,18 +7,21 @@ from msgspec import UNSET, Meta
 
 from mulligan.console.arguments import LARGEST_PAGE
 from mulligan.failure.redact import LONGEST_TEXT
+from mulligan.records.rate import parse_rate
 from mulligan.values.check import LONGEST_STRING
+from mulligan.values.duration import parse
 from mulligan.web.problems import Problem
 from mulligan.web.route import Call
+from mulligan.web.written import ParsedBy
 
 String = Annotated[str, Meta(max_length=LONGEST_STRING)]
 Duration = (
     Annotated[str, Meta(description='such as "90s", "5m" or "1h30m"', max_length=100, examples=["30m"])]
-    | Annotated[float, Meta(description="seconds")]
+    | Annotated[float, Meta(description="seconds"), ParsedBy(parse)]
 )
 Rate = (
     Annotated[str, Meta(description='such as "50/s", "600/m" or "1000/h"', max_length=100, examples=["50/s"])]
-    | Annotated[float, Meta(description="jobs a second")]
+    | Annotated[float, Meta(description="jobs a second"), ParsedBy(parse_rate)]
 )
 PageSize = Annotated[int, Meta(ge=1, le=LARGEST_PAGE)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
