@@ -294,6 +294,16 @@ def test_after_a_health_check_enough_failures_of_jobs_open_it_and_the_outage_goe
     assert (found.state.outage_since, found.state.probes_failed, found.state.is_checked) == (began, 1, False)
 
 
+def test_failures_after_a_health_check_count_although_the_clock_was_set_back() -> None:
+    found = checked(min_calls=3)
+    found.wait(-0.5)
+    jobs = [found.claim(1, worker=worker)[0] for worker in "bcd"]
+    assert found.claim() == [], "three in all"
+    for job in jobs:
+        found.settle([job], ok=False)
+    assert found.state.breaker is BreakerState.OPEN
+
+
 def test_a_health_check_that_fails_later_opens_it() -> None:
     found = checked()
     found.check(ok=False)

@@ -48,7 +48,8 @@ def claim_allowance(service: Service, state: ServiceState, *, running: int, want
             return Allowance(0, state, None if until is None else until - now)
         case BreakerState.HALF_OPEN:
             # After a health check, as many as could show that it was wrong.
-            probes = service.min_calls if state.is_checked else service.probes - state.probes_succeeded
+            left = service.min_calls - state.failed_after_check
+            probes = left if state.is_checked else service.probes - state.probes_succeeded
             permits = max(0, probes - running)
             return _take_tokens(service.rate, state, min(wanted, permits), wanted, now)
         case BreakerState.CLOSED:

@@ -7,7 +7,7 @@
                enough probes succeeded                                                 → closed, with a limited pace
                its health check succeeded, and jobs wait: they probe it
     … checked  a job's call succeeded                                                  → closed, with a limited pace
-               too many calls in a row failed                                          → open
+               too many calls of jobs failed                                           → open
 
 Each change of state starts a new epoch. Calls of jobs that were claimed in an earlier epoch change nothing.
 """
@@ -90,10 +90,12 @@ def _record_checked(
     """One success of a job is enough, and one failure is not: it may be the job's own, and the health check is well."""
     if any(call.ok and not call.is_check for call in calls):
         return _close(state, state.probes_succeeded, now)
+    # Counted here: by their times, calls after a step of the clock would seem to come before the health check.
+    failed = state.failed_after_check + sum(not call.ok and not call.is_check for call in calls)
     is_unwell = any(call.is_check and not call.ok for call in calls)
-    if is_unwell or figures.failures_in_a_row >= service.min_calls:
+    if is_unwell or failed >= service.min_calls:
         return _open(service, state, figures, "probe", now=now)
-    return Transition(state)
+    return Transition(replace(state, failed_after_check=failed))
 
 
 def _reason_to_open(service: Service, figures: Figures) -> str | None:
@@ -198,6 +200,7 @@ def _move_to(state: ServiceState, breaker: BreakerState, now: int) -> ServiceSta
         pace=None,
         probes_succeeded=0,
         is_checked=False,
+        failed_after_check=0,
         bucket=None,
     )
 

@@ -53,9 +53,9 @@ class Bucket(Struct, frozen=True):
 class ServiceState(Struct, frozen=True, omit_defaults=True):
     """Times are microseconds by the store's clock. Each change of `breaker` raises `epoch`, which tells calls begun
     before the change from later ones. `is_checked`: it is half-open, its health check succeeded, and its jobs probe it
-    now. `rate_before` is the rate before the outage, kept until the pace is lifted; `ceiling` bounds the pace.
-    `trouble` holds the figures that opened the service. It is kept until the service closes, as are `outage_since`,
-    when it first opened, and the number of probes that failed since."""
+    now; `failed_after_check` of their calls failed since. `rate_before` is the rate before the outage, kept until the
+    pace is lifted; `ceiling` bounds the pace. `trouble` holds the figures that opened the service. It is kept until the
+    service closes, as are `outage_since`, when it first opened, and the number of probes that failed since."""
 
     name: str
     breaker: BreakerState = msgspec.field(default=BreakerState.CLOSED, name="state")
@@ -71,6 +71,7 @@ class ServiceState(Struct, frozen=True, omit_defaults=True):
     ceiling: StoredRate | None = None
     probes_succeeded: int = 0
     is_checked: bool = False
+    failed_after_check: int = 0
     failing_since: StoredTime | None = None
     bucket: Bucket | None = None
     trouble: dict[str, Any] | None = None
