@@ -26,6 +26,7 @@ from mulligan.records.admission import (
     RateExceeded,
 )
 from mulligan.records.key import Key, Scope
+from mulligan.records.rate import TokenBucket
 from mulligan.settings import Settings
 from mulligan.web.access.admissions import Admissions
 from mulligan.web.access.authentication import Authentication, read_bearer
@@ -43,6 +44,8 @@ logger = logging.getLogger("mulligan.web")
 NOTED_EVERY = 60.0
 LONGEST_TARGET = 200
 BAD_REQUEST = 400
+# In the microseconds of a bucket.
+SECOND = 1_000_000
 # The action of a request that shows the secrets of a job, or of a list of jobs.
 REVEAL = "reveal"
 UNKNOWN_ADDRESS = "unknown"
@@ -104,10 +107,10 @@ class KeyAccess:
 
     def _takes_question(self, subject: str, now: float) -> bool:
         rate = self._settings().failed_request_rate
-        known = self._questions.get(subject)
-        tokens = rate.burst if known is None else min(rate.burst, known[0] + rate.per_second * (now - known[1]))
-        is_left = tokens >= 1
-        _remember(self._questions, subject, (tokens - is_left, now))
+        left, since = self._questions.get(subject, (rate.burst, now))
+        bucket = TokenBucket(rate.per_second, rate.burst, left).after(round((now - since) * SECOND))
+        is_left = bucket.has(1)
+        _remember(self._questions, subject, (bucket.without(1).tokens if is_left else bucket.tokens, now))
         return is_left
 
     async def charge_failure(self, request: Request) -> None:
