@@ -152,7 +152,7 @@ def new_browser(sites: Sites, **options: Any) -> Browser:
 
 @pytest.mark.parametrize("how", ["given up", "cancelled"])
 def test_s2_a_browser_that_hangs_while_idle_is_replaced(sites: Sites, how: str) -> None:
-    """Whoever asks it for a page waits for a bounded time, and ends its use."""
+    """A caller that asks it for a page waits for a bounded time, and ends its use."""
     patience = timedelta(seconds=0.5 if how == "given up" else 60)
 
     async def visit(browser: Browser) -> str:
